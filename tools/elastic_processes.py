@@ -59,7 +59,7 @@ def write_recipe(folder, samples=197, epochs=8):
     text = text.replace("embed_dim: 64, depth: 3", "embed_dim: 32, depth: 2").replace("patch_size: 2", "patch_size: 4")
     text = text.replace("  threads: 1\n", "  threads: 1\n  drop_last: false\n")
     recipe = folder / "recipe.yaml"
-    recipe.write_text(f"{text}parallel: {{slots: {SLOTS}}}\nelastic: {{log_samples: true}}\n")
+    recipe.write_text(f"{text}parallel: {{slots: {SLOTS}}}\nelastic: {{log_samples: true, shares: equal}}\n")
     return recipe
 
 

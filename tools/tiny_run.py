@@ -8,7 +8,7 @@ import pathlib
 import random
 import struct
 
-TIMES = {"images_per_second", "data_wait", "memory_bytes", "comm_wait", "slowest_rank", "slowest_rank_wait", "mfu"}
+TIMES = {"images_per_second", "data_wait", "memory_bytes", "comm_wait", "slowest_rank", "slowest_rank_wait", "mfu", "time"}
 TRAIN_SAMPLES, BATCH = 96, 16
 STEPS_PER_EPOCH = TRAIN_SAMPLES // BATCH
 CHECKPOINT_EVERY = 3

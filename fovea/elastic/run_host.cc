@@ -10,6 +10,7 @@
 #include "fovea/core/error.h"
 #include "fovea/elastic/control/key_mirror.h"
 #include "fovea/elastic/control/status.h"
+#include "fovea/elastic/device_adviser.h"
 #include "fovea/elastic/journal.h"
 #include "fovea/elastic/worker.h"
 #include "fovea/train/recipe/elastic_check.h"
@@ -44,7 +45,12 @@ PlanOptions plan_options(const train::TrainConfig& config) {
                    .tp = parallel.tp},
           .dp_shard_follows = config.elastic.dp_shard == "auto",
           .global_batch = config.data.global_batch_size,
-          .slots = parallel.slots};
+          .slots = parallel.slots,
+          // Who meets others within passes waits for them there.
+          .shares_by_speed =
+              config.elastic.shares == "speed" && (parallel.dp_shard == 1 || parallel.zero == 1),
+          .shares_gain = config.elastic.shares_gain,
+          .shares_after = config.elastic.shares_after};
 }
 
 }  // namespace
@@ -69,6 +75,10 @@ RunHost::RunHost(const train::TrainConfig& config, const std::optional<EtcdPlace
   client_ = std::make_unique<EtcdClient>(etcd ? *etcd : own_etcd_->place());
   auto of_workers = config;
   of_workers.run.dir = dir.string();
+  // From wherever a worker runs that schedules once this process has gone.
+  for (auto* path : {&of_workers.elastic.profile_dir, &of_workers.elastic.gpu_cluster_info}) {
+    if (!path->empty()) *path = fs::absolute(*path).lexically_normal().string();
+  }
   RunRecord record{.dir = dir.string(),
                    .recipe = dump_config(of_workers),
                    .identity = {identity_of(config), "", FOVEA_VERSION},
@@ -78,7 +88,8 @@ RunHost::RunHost(const train::TrainConfig& config, const std::optional<EtcdPlace
       SchedulerOptions{.lease_seconds = config.elastic.lease,
                        .last_generation = last_generation(dir),
                        .patience = std::chrono::milliseconds(
-                           static_cast<int64_t>(1000 * config.elastic.patience))});
+                           static_cast<int64_t>(1000 * config.elastic.patience)),
+                       .adviser = make_adviser(config.elastic)});
   folder_.write_config(config);
   place_ = {.etcd = fmt::format("{}", fmt::join(client_->place().endpoints, ",")),
             .run = keys_.run()};

@@ -11,6 +11,7 @@
 #include "fovea/core/host_name.h"
 #include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
+#include "fovea/elastic/device_adviser.h"
 #include "fovea/elastic/worker_state.h"
 #include "fovea/files/sha256.h"
 #include "fovea/parallel/launch_env.h"
@@ -54,6 +55,16 @@ std::string identity_of(const train::TrainConfig& config) {
 
 namespace {
 
+// Without one the worker schedules as without profiles.
+std::shared_ptr<Adviser> adviser_of(const train::ElasticConfig& config) {
+  try {
+    return make_adviser(config);
+  } catch (const Error& error) {
+    log_warning(fmt::format("elastic: this worker would propose no devices: {}", error.what()));
+    return nullptr;
+  }
+}
+
 // Of this machine, towards etcd: as other workers reach it. A port is needed, any will do.
 std::string own_address(const EtcdPlace& place) {
   return parallel::address_towards(place.first_host(), 2379,
@@ -85,7 +96,8 @@ Worker::Worker(const EtcdClient& client, RunKeys keys, const train::TrainConfig&
   standby_.emplace(client_, keys_,
                    SchedulerOptions{.name = options_.name,
                                     .lease_seconds = config.elastic.lease,
-                                    .last_generation = last_generation(config.run.dir)});
+                                    .last_generation = last_generation(config.run.dir),
+                                    .adviser = adviser_of(config.elastic)});
   follower_.emplace(plans_, [this](const Plan& plan) {
     if (!offers_.renew_after(plan.store)) return;
     presence_->change([this](WorkerRecord& worker) { worker.store = offers_.current(); });
@@ -134,6 +146,9 @@ train::RunHooks Worker::hooks() {
   if (config_.elastic.log_samples) {
     hooks.computed = [this](const data::Batch& batch, int64_t step) { log_samples(batch, step); };
   }
+  hooks.timed = [this](int64_t rows, double seconds, double comm_seconds) {
+    times_.add(rows, seconds, comm_seconds);
+  };
   hooks.at_step = [this] { at_step(); };
   hooks.alive = [this] { pulse_.beat(); };
   hooks.may_publish = [this] { return may_publish(); };

@@ -7,6 +7,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/core/wall_clock.h"
 #include "fovea/data/order/batch_schedule.h"
 #include "fovea/elastic/worker_state.h"
 #include "fovea/parallel/launch_env.h"
@@ -193,6 +194,13 @@ void Worker::tell_event(const Plan& plan, const Change& change, int64_t steps_lo
   event.bytes_from_peers = static_cast<int64_t>(change.bytes_from_peers);
   event.bytes_from_checkpoint = static_cast<int64_t>(change.bytes_from_checkpoint);
   event.steps_lost = steps_lost;
+  event.time = seconds_since_1970();
+  event.global_batch = plan.global_batch;
+  for (const auto& member : plan.members) {
+    event.rows.push_back(member.share.rows(plan.global_batch));
+  }
+  event.shares = plan.shares;
+  event.measured = plan.measured;
   journal_->add(event);
   log_info(fmt::format(
       "generation {} ({}), step {}: {} members after {:.2f} s without a step ({:.2f} s to learn of "
@@ -205,6 +213,11 @@ void Worker::tell_event(const Plan& plan, const Change& change, int64_t steps_lo
 void Worker::begin_generation(const Plan& plan) {
   const auto share = share_of(plan.members.at(static_cast<size_t>(own_rank(plan))).share);
   run_.training.loader->set_share(share);
+  auto& shares = run_.state().options.shares;  // of each rank that has a part of its own
+  shares.clear();
+  for (int64_t rank = 0; rank < std::ssize(plan.members); rank += plan.mesh.tp * plan.mesh.cp) {
+    shares.push_back(share_of(plan.members[static_cast<size_t>(rank)].share));
+  }
   if (run_.validation.loader) {
     run_.validation.loader->set_share(train::data_share(*run_.place.mesh));
   }
@@ -225,8 +238,12 @@ bool Worker::enter(const Plan& plan) {
   next.plan = plan;
   next.interrupt = std::make_shared<parallel::Interrupt>();
   follower_->guard(plan, next.interrupt);
-  presence_->change([&](WorkerRecord& worker) { worker.generation = plan.generation; });
+  presence_->change([&](WorkerRecord& worker) {
+    worker.generation = plan.generation;
+    worker.timed_steps = 0;  // those are of the generation before
+  });
   // What is left of the members before ends for all of them, where it has not yet.
+  const bool had_state = run_.place.state != nullptr;
   const auto stand = own_stand();
   if (is_broken_ && run_.place.state) run_.state().leave_ranks();
   next.meeting = make_world(plan, 2 * plan.generation, true, next.interrupt);
@@ -239,12 +256,14 @@ bool Worker::enter(const Plan& plan) {
   const bool is_member = own_rank(plan) < std::ssize(plan.members);
   members_ = std::move(next);
   is_broken_ = false;
+  times_.start();
   if (!is_member) {
     run_.place = {};
     members_ = {};
     tell_state();
     return false;
   }
+  pause_s_ = had_state ? seconds_since(change.since) : 0;
   tell_state();
   begin_generation(plan);
   const auto lost = std::max<int64_t>(0, static_cast<int64_t>(most_done) - run_.step);

@@ -70,6 +70,8 @@ void Worker::tell_state() {
     worker.step = run_.step;
     worker.position = run_.position;
     worker.global_batch = run_.order().batch_size_at(run_.position);
+    worker.pause_s = pause_s_;
+    times_.tell(worker);
   });
 }
 

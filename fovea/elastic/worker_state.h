@@ -14,6 +14,7 @@
 #include "fovea/elastic/control/membership.h"
 #include "fovea/elastic/control/plan_watch.h"
 #include "fovea/elastic/control/scheduler.h"
+#include "fovea/elastic/control/step_times.h"
 #include "fovea/elastic/journal.h"
 #include "fovea/elastic/offers.h"
 #include "fovea/elastic/plan_follower.h"
@@ -153,6 +154,8 @@ class Worker {
   std::optional<StandbyScheduler> standby_;
   std::optional<PlanFollower> follower_;
   std::optional<Journal> journal_;
+  StepTimes times_;     // of this generation
+  double pause_s_ = 0;  // before it
 
   std::mutex fence_mutex_;          // of the next two, which a thread that writes checkpoints reads
   std::atomic<int64_t> taken_ = 0;  // number of the last plan that this worker went by

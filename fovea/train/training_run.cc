@@ -84,6 +84,8 @@ void TrainingRun::train_one_step() {
                        .wait_seconds = training.loader->take_wait_seconds(),
                        .comm_seconds = world().take_wait_seconds()},
                       log_position()});
+  const auto& cost = unlogged.back().first;
+  if (hooks.timed) hooks.timed(read.size(), cost.seconds, cost.comm_seconds);
   const bool is_look_due = adaptive && adaptive->is_look_due(step);
   if (!place.stepper->is_late() || is_look_due ||
       log->is_line_due(place.stepper->num_taken(), log_position())) {

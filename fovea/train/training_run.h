@@ -52,6 +52,8 @@ struct RunHooks {
   std::function<bool(int64_t step)> change_is_due = {};
   // What this process did of a step, before others count on it.
   std::function<void(const data::Batch& batch, int64_t step)> computed = {};
+  // Of a whole step of so many rows of this process: s that it took, and of them in collectives.
+  std::function<void(int64_t rows, double seconds, double comm_seconds)> timed = {};
   // Between two steps.
   std::function<void()> at_step = {};
   // Between two steps, or two batches of an evaluation.

@@ -4,11 +4,14 @@
 usage: elastic_run_test.py FOVEA [SCENARIO ...]. What faults do: elastic_faults_test.py.
 """
 import concurrent.futures
+import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -62,6 +65,9 @@ def same_bits(bench):
     check(code == 4 and not said["ok"], "audit of what was doctored:", code, said)
     apart = [epoch for epoch in said["epochs"] if (epoch["missing"], epoch["doubled"]) != (0, 0)]
     check([(epoch["missing"], epoch["doubled"]) for epoch in apart] == [(1, 1)], "audit of what was doctored:", said)
+    done = subprocess.run([bench.fovea, "elastic", "simulate", run.folder, "--json"], capture_output=True, text=True, check=True)
+    played = json.loads(done.stdout)
+    check(played["is_done"] and played["run_hours"] > 0 and 1 <= played["changes"] < len(events), "played again:", played)
 
 
 def same_bits_with_growing_batch(bench):
@@ -139,6 +145,7 @@ def all_killed(bench):
 def histories(bench):
     for seed in (1, 2):
         told = elastic_run.play_history(bench.fovea, bench.recipe, bench.folder / f"history{seed}", seed, SAMPLES, 1.0, *ENDLESS,
+                                        "elastic.shares=speed", "elastic.shares_after=8",
                                         things=5, etcd=bench.etcd)
         check(len(told) == 5, "in a history happened", told)
 
@@ -174,7 +181,48 @@ def hsdp_reads_from_copies(bench):
         run.stop()
 
 
-SCENARIOS = [same_bits, histories, all_killed, same_bits_with_growing_batch, same_bits_with_adaptive_batch,
+class HeldBack:
+    """A process that runs for a third of the time."""
+
+    def __init__(self, process):
+        self.process, self.is_ending = process, threading.Event()
+        self.thread = threading.Thread(target=self.hold)
+
+    def hold(self):
+        while not self.is_ending.is_set() and self.process.poll() is None:
+            self.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.02)
+            self.process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.is_ending.set()
+        self.thread.join()
+
+
+def shares_follow_speed(bench):
+    """A member that is slow gets less, both numbers are told, and no bit changes."""
+    longer = ("trainer.max_epochs=24", "schedule.warmup_steps=3")
+    processes.train(bench.fovea, bench.recipe, bench.folder / "whole_longer", *longer)
+    with bench.run("slow", *longer, "elastic.min_workers=2", "elastic.shares=speed", "elastic.shares_after=8") as run:
+        run.worker("a", "b")
+        run.wait_members("a", "b")
+        with HeldBack(run.workers["b"]):
+            changed = processes.wait_for(lambda: [event for event in run.events() if event["reason"] == "shares"], "other shares")[0]
+        rows = dict(zip(changed["workers"], changed["rows"]))
+        check(rows["a"] > rows["b"] > 0, "shares:", changed)
+        why = changed["shares"][0]
+        check(why["expected_ms"] < 0.9 * why["measured_ms"], "measured and expected:", changed)
+        check({time["worker"] for time in changed["measured"]} == {"a", "b"}, "measured:", changed)
+        run.finish()
+    processes.check_same_bits(bench.folder / "whole_longer", run.folder)
+    elastic_samples.check_once(run.folder, SAMPLES)
+
+
+SCENARIOS = [same_bits, shares_follow_speed, histories, all_killed, same_bits_with_growing_batch, same_bits_with_adaptive_batch,
              adaptive_batch_takes_requests, goes_on_with_train, zero3_reads_what_is_lost,
              hsdp_reads_from_copies]
 

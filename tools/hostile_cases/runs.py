@@ -52,11 +52,16 @@ def elastic(folder, _program):
             ids = [(5 * position + step // 3) % 24 for position in range(step * 8, step * 8 + 8)]
             lines.append({"generation": 1, "step": step, "position": step * 8, "ids": ids[part]})
         put(folder / f"elastic/samples/{worker}.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    put(folder / "elastic/metrics.jsonl", json.dumps({"step": 6, "epoch": 2.0, "split": "train", "loss": 0.5}) + "\n")
+    put(folder / "elastic/metrics.jsonl", "".join(json.dumps({
+        "step": step, "epoch": step / 3, "split": "train", "loss": 0.5, "generation": 1, "global_batch": 8, "images_per_second": 80,
+        "time": 1.79e9 + step / 10}) + "\n" for step in range(1, 7)))
+    put(folder / "elastic/config.yaml", "parallel: {slots: 8}\nelastic: {shares: equal}\n")
+    measured = [{"worker": worker, "rows": 4, "own_ms": 90, "comm_ms": 10, "steps": 6} for worker in "ab"]
     times = dict.fromkeys(("detect_s", "agree_s", "groups_s", "relay_s", "pause_s"), 0.5)
     counts = dict.fromkeys(("bytes_from_peers", "bytes_from_checkpoint", "steps_lost"), 0)
     put(folder / "elastic/events.jsonl", json.dumps({"generation": 1, "reason": "start", "workers": ["a", "b"], "step": 0,
-                                                     "position": 0, **times, **counts}) + "\n")
+                                                     "position": 0, **times, **counts, "time": 1.79e9, "global_batch": 8, "rows": [4, 4],
+                                                     "measured": measured}) + "\n")
 
 
 def devices(folder, _program):
@@ -87,6 +92,7 @@ SOLVE = ["elastic solve solve.yaml --global-batch 32 --json", "elastic solve sol
          "profile show solve.yaml --out page.html"]
 JABAS = ["elastic solve jabas.json --global-batch 32 --json", "elastic solve jabas.json --global-batch 32 --upstream"]
 SIMULATE = ["elastic simulate trace.jsonl --policy fixed,upstream,ours --out page.html", "elastic simulate trace.jsonl --json"]
+REPLAY = ["elastic simulate elastic", "elastic simulate elastic --policy elastic,ours --first-part 0.5 --json"]
 AUDIT = ["elastic audit elastic", "elastic audit elastic --json", "elastic audit elastic --num-samples 24"]
 RUN = ["eval run --threads 1", "report run --out page.html", "config show run", "summary run",
        "predict run image.png --threads 1", "export run out.onnx", "convert run out.safetensors", "plan run --gpus 2",
@@ -140,7 +146,8 @@ ORIGINALS = [
     of_run("checkpoints/step_00000012/ema-00000.safetensors", LATEST, is_checked=True, **SAFETENSORS),
     Original("samples of a worker", "elastic", "elastic/samples/a.jsonl", AUDIT, is_text=True, may_be_renamed=True,
              also_named=("NOT ok", '"ok":false', "elastic/samples")),
-    Original("events of a run", "elastic", "elastic/events.jsonl", [*AUDIT, "report elastic --out page.html"], is_text=True),
+    Original("events of a run", "elastic", "elastic/events.jsonl", [*AUDIT, *REPLAY, "report elastic --out page.html"], is_text=True),
+    Original("metrics of an elastic run", "elastic", "elastic/metrics.jsonl", REPLAY, is_text=True),
     Original("profile of a device", "devices", "profiles/devices/cpu.json", SOLVE, is_text=True, may_be_renamed=True,
              also_named=("profiles",)),
     Original("profile of buckets", "devices", "profiles/buckets.json", SOLVE, is_text=True),

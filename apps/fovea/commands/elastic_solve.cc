@@ -13,7 +13,6 @@
 #include "apps/fovea/output.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
-#include "fovea/core/parse_number.h"
 #include "fovea/elastic/profile/recipe_profile.h"
 #include "fovea/elastic/solve/solver.h"
 #include "fovea/elastic/solve/upstream_solver.h"
@@ -21,10 +20,7 @@
 namespace fovea::app {
 
 double cost_weight_of(const std::string& objective) {
-  if (objective == "time") return 0;
-  if (objective == "cost") return 1;
-  const auto weight = parse_number<double>(objective);
-  if (weight && *weight >= 0 && *weight <= 1) return *weight;
+  if (const auto weight = elastic::cost_weight_from(objective)) return *weight;
   fail<ConfigError>("--objective: found '{}'; expected time, cost or a number from 0 to 1",
                     objective);
 }

@@ -14,6 +14,7 @@
 #include "fovea/core/json.h"
 #include "fovea/elastic/control/audit.h"
 #include "fovea/elastic/control/status.h"
+#include "fovea/files/record_json.h"
 
 namespace fovea::app {
 namespace {
@@ -35,6 +36,8 @@ ordered_json to_json(const elastic::RunStatus& status) {
                        {"host", member.host},
                        {"lease_s", member.lease_s}});
   }
+  ordered_json proposal = nullptr;
+  if (status.proposal) proposal = record_json(*status.proposal);
   return {{"run", status.run},
           {"state", status.state},
           {"generation", status.generation},
@@ -45,6 +48,7 @@ ordered_json to_json(const elastic::RunStatus& status) {
           {"members", members},
           {"waiting", status.waiting},
           {"missing", status.missing},
+          {"proposal", proposal},
           {"next_step", status.next_step}};
 }
 
@@ -58,6 +62,7 @@ void print_status(const elastic::RunStatus& status) {
         member.lease_s > 0 ? fmt::format("{} s", member.lease_s) : "ended");
   }
   for (const auto& worker : status.waiting) say("  waiting  {}\n", worker);
+  if (status.proposal) say("  proposal {}\n", status.proposal->reason);
   if (status.next_step >= 0) say("  a change was asked for at step {}\n", status.next_step);
   if (!status.missing.empty()) say("  missing  {}\n", status.missing);
 }

@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/elastic/control/shares.h"
 
 namespace fovea::elastic {
 namespace {
@@ -92,11 +93,13 @@ class Planner {
     plan.requests.clear();
     plan.before.clear();
     plan.then.clear();
+    plan.shares.clear();
+    plan.measured = measured_times(base_, situation_);
     const auto members = chosen(missing);
-    set_members(plan, members);
     plan.slots = options_.slots;
     plan.global_batch = orders_.global_batch > 0 ? orders_.global_batch : options_.global_batch;
     plan.batch_request = orders_.batch_request;
+    set_members(plan, members);
     if (is_to_stop_ && plan.ends.empty()) plan.ends = "stop";
     if (situation_.commit && situation_.commit->is_done) plan.ends = "done";
     plan.reason = reason_of(plan);
@@ -202,6 +205,19 @@ class Planner {
     return 0;
   }
 
+  // Those that were chosen, where they are enough for a run.
+  void keep_chosen(std::vector<const PresentWorker*>& members) const {
+    if (!situation_.chosen) return;
+    const auto& list = *situation_.chosen;
+    auto kept = members;
+    std::erase_if(kept, [&](const PresentWorker* worker) {
+      const Registration one{worker->name, worker->created};
+      return !is_wanted(*worker) && std::find(list.begin(), list.end(), one) == list.end();
+    });
+    std::string missing;
+    if (usable(std::ssize(kept), &missing) > 0) members = std::move(kept);
+  }
+
   std::vector<const PresentWorker*> chosen(std::string* missing) const {
     std::vector<const PresentWorker*> members;
     for (const auto& member : base_.members) {
@@ -210,6 +226,7 @@ class Planner {
     if (base_.ends.empty() && !is_to_stop_) {
       for (const auto* worker : joiners()) members.push_back(worker);
     }
+    keep_chosen(members);
     members.resize(static_cast<size_t>(usable(static_cast<int64_t>(members.size()), missing)));
     return members;
   }
@@ -229,21 +246,59 @@ class Planner {
       plan.mesh.dp_shard = options_.mesh.dp_shard > 1 ? data_ranks : 1;
     }
     plan.mesh.dp_replicate = data_ranks / plan.mesh.dp_shard;
-    const auto parts = options_.slots > 0 ? options_.slots : data_ranks;
     for (int64_t rank = 0; rank < count; ++rank) {
       const auto& worker = *members[static_cast<size_t>(rank)];
-      const auto place = rank / model_ranks;
-      plan.members.push_back(
-          {.worker = worker.name,
-           .created = worker.created,
-           .rank = rank,
-           .share = {parts * place / data_ranks, parts * (place + 1) / data_ranks, parts},
-           .host = worker.record.host,
-           .address = worker.record.store.address,
-           .device = worker.record.device});
+      plan.members.push_back({.worker = worker.name,
+                              .created = worker.created,
+                              .rank = rank,
+                              .share = {},
+                              .host = worker.record.host,
+                              .address = worker.record.store.address,
+                              .device = worker.record.device});
     }
     plan.store = members.front()->record.store;
+    set_shares(plan);
     set_leaving(plan);
+  }
+
+  bool has_members_of_base(const Plan& plan) const {
+    return std::equal(
+        plan.members.begin(), plan.members.end(), base_.members.begin(), base_.members.end(),
+        [](const Member& a, const Member& b) { return a.registration() == b.registration(); });
+  }
+
+  // Of members that stay those that they had, but where others are asked for.
+  void set_shares(Plan& plan) const {
+    const auto model_ranks = plan.mesh.tp * plan.mesh.cp;
+    const auto places = std::ssize(plan.members) / model_ranks;
+    const bool stay =
+        has_members_of_base(plan) && plan.mesh == base_.mesh && plan.slots == base_.slots;
+    auto parts = equal_parts(places, options_.slots > 0 ? options_.slots : places);
+    if (stay && situation_.shares && situation_.shares->generation == base_.generation &&
+        std::ssize(situation_.shares->parts) == places) {
+      parts = situation_.shares->parts;
+      plan.shares = {situation_.shares->reason};
+    } else if (stay) {
+      for (auto& member : plan.members) {
+        member.share = base_.members[static_cast<size_t>(member.rank)].share;
+      }
+      return;
+    } else if (options_.shares_by_speed) {
+      parts = parts_of_known(plan, parts);
+    }
+    const auto shares = shares_of_parts(parts);
+    for (auto& member : plan.members) {
+      member.share = shares[static_cast<size_t>(member.rank / model_ranks)];
+    }
+  }
+
+  // By what is known of those who were members before.
+  std::vector<int64_t> parts_of_known(const Plan& plan, const std::vector<int64_t>& equal) const {
+    const auto row_ms = place_row_ms(plan, plan.measured);
+    const auto places = std::ssize(row_ms);
+    const auto of = options_.slots > 0 ? options_.slots : std::max(places, plan.global_batch);
+    auto parts = fitting_parts(row_ms, of, options_);
+    return parts == equal_parts(places, of) ? equal : parts;
   }
 
   // Who does not answer, as somebody has seen, gives nothing either.
@@ -285,7 +340,8 @@ class Planner {
         });
     if (has_left) return "leave";
     if (plan.members.size() > base_.members.size()) return "join";
-    return is_to_regroup_ ? "network" : "batch";
+    if (is_to_regroup_) return "network";
+    return plan.shares.empty() ? "batch" : "shares";
   }
 
   const Situation& situation_;

@@ -23,13 +23,24 @@ struct PresentRequest {
   Request request{};
 };
 
-// What etcd holds of a run at one revision.
+// That members of this generation take other parts of a batch, by place; see Note [Shares by
+// speed].
+struct ShareChange {
+  int64_t generation = 0;
+  std::vector<int64_t> parts{};
+  ShareReason reason{};
+};
+
+// What etcd holds of a run at one revision, and what the leader makes of it.
 struct Situation {
   std::vector<PresentWorker> workers{};
   std::vector<PresentRequest> requests{};
   std::optional<Plan> plan{};
   std::optional<Orders> orders{};
   std::optional<Commit> commit{};
+  std::optional<ShareChange> shares{};
+  // Who may be a member, besides those asked for by name; others wait. Nothing: everybody.
+  std::optional<std::vector<Registration>> chosen{};
 };
 
 // The plan that holds now, which there must be: of one for a later step that nobody has entered the
@@ -53,8 +64,9 @@ struct NextPlan {
 // it is waited for.
 //
 // Members that stay keep their order; others come behind them, those that registered first in
-// front. They have contiguous shares as equal as can be. Of a plan that is returned and written
-// nothing follows but where the situation changes.
+// front. They have contiguous shares: while they stay those that they had, or that the situation
+// asks for; others as equal as can be, or by what is known of their speed. Of a plan that is
+// returned and written nothing follows but where the situation changes.
 //
 // A request with at_step comes as a plan with from_step, of which the plan before is a part, and
 // stays among the requests until a member says that it has entered that plan. A change that cannot

@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/printable.h"
+#include "fovea/elastic/control/proposal.h"
 #include "fovea/files/record_json.h"
 
 namespace fovea::elastic {
@@ -63,6 +64,7 @@ FOVEA_RECORD(LeaderRecord);
 FOVEA_RECORD(Event);
 FOVEA_RECORD(SampleLine);
 FOVEA_RECORD(RunPlace);
+FOVEA_RECORD(Proposal);
 #undef FOVEA_RECORD
 
 std::string difference(const Identity& here, const Identity& run) {

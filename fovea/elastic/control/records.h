@@ -8,26 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "fovea/elastic/control/share_records.h"
+
 namespace fovea::elastic {
-
-// A part of a global batch of R rows: those from R * first / of to before R * last / of. With
-// slots, `of` is their number.
-struct ShareRecord {
-  int64_t first = 0;
-  int64_t last = 1;
-  int64_t of = 1;
-
-  bool operator==(const ShareRecord&) const = default;
-  int64_t rows(int64_t global_batch) const {
-    return global_batch * last / of - global_batch * first / of;
-  }
-  template <class Visitor, class Self>
-  static void visit(Visitor& v, Self& self) {
-    v.field("first", self.first);
-    v.field("last", self.last);
-    v.field("of", self.of);
-  }
-};
 
 // A worker as it registered: a name, and etcd's revision at which the key was made. Who comes again
 // under its name has another one.
@@ -118,8 +101,8 @@ struct Orders {
   }
 };
 
-inline constexpr const char* kReasons[] = {"start",   "join",  "leave", "death", "hang",
-                                           "network", "batch", "stop",  "done"};
+inline constexpr const char* kReasons[] = {"start",   "join",  "leave",  "death", "hang",
+                                           "network", "batch", "shares", "stop",  "done"};
 
 // Who computes what from a step on: /fovea/RUN/plan. Its mod_revision is the fencing token.
 struct Plan {
@@ -140,6 +123,8 @@ struct Plan {
   std::vector<std::string> requests{};  // that this plan fulfils at from_step
   std::vector<Plan> before{};           // of a plan with from_step: the one in force until then
   std::vector<Orders> then{};           // likewise: the orders that hold from then on
+  std::vector<ShareReason> shares{};    // of a plan that changes shares: why
+  std::vector<MemberTime> measured{};   // of the members before, as far as they are known
 
   bool operator==(const Plan&) const = default;
   template <class Visitor, class Self>
@@ -158,6 +143,8 @@ struct Plan {
     v.field("requests", self.requests);
     v.field("before", self.before);
     v.field("then", self.then);
+    v.optional_field("shares", self.shares);
+    v.optional_field("measured", self.measured);
   }
 };
 
@@ -191,6 +178,12 @@ struct WorkerRecord {
   int64_t step = 0;        // where it was when it wrote this
   int64_t position = 0;
   int64_t global_batch = 0;  // of the next step; 0: not known yet
+  // Over the last steps of this generation that it timed: so many, ms for a row of its own part,
+  // and ms of a step in collectives.
+  int64_t timed_steps = 0;
+  double row_ms = 0;
+  double comm_ms = 0;
+  double pause_s = 0;  // without a step, when it entered the generation
 
   bool operator==(const WorkerRecord&) const = default;
   template <class Visitor, class Self>
@@ -206,6 +199,10 @@ struct WorkerRecord {
     v.field("step", self.step);
     v.field("position", self.position);
     v.field("global_batch", self.global_batch);
+    v.optional_field("timed_steps", self.timed_steps);
+    v.optional_field("row_ms", self.row_ms);
+    v.optional_field("comm_ms", self.comm_ms);
+    v.optional_field("pause_s", self.pause_s);
   }
 };
 
@@ -261,6 +258,11 @@ struct PlanOptions {
   bool dp_shard_follows = false;
   int64_t global_batch = 1;
   int64_t slots = 0;
+  // Shares follow how fast members are, where that takes this part of a step's time off it or more,
+  // and has held for so many steps.
+  bool shares_by_speed = false;
+  double shares_gain = 0.1;
+  int64_t shares_after = 50;
 
   bool operator==(const PlanOptions&) const = default;
   template <class Visitor, class Self>
@@ -271,6 +273,9 @@ struct PlanOptions {
     v.field("dp_shard_follows", self.dp_shard_follows);
     v.field("global_batch", self.global_batch);
     v.field("slots", self.slots);
+    v.optional_field("shares_by_speed", self.shares_by_speed);
+    v.optional_field("shares_gain", self.shares_gain);
+    v.optional_field("shares_after", self.shares_after);
   }
 };
 
@@ -319,6 +324,11 @@ struct Event {
   int64_t bytes_from_peers = 0;
   int64_t bytes_from_checkpoint = 0;
   int64_t steps_lost = 0;
+  double time = 0;  // s since 1970, once steps go on
+  int64_t global_batch = 0;
+  std::vector<int64_t> rows{};         // of it, of each worker
+  std::vector<ShareReason> shares{};   // see Plan
+  std::vector<MemberTime> measured{};  // likewise: in the generation before
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -335,6 +345,11 @@ struct Event {
     v.field("bytes_from_peers", self.bytes_from_peers);
     v.field("bytes_from_checkpoint", self.bytes_from_checkpoint);
     v.field("steps_lost", self.steps_lost);
+    v.optional_field("time", self.time);
+    v.optional_field("global_batch", self.global_batch);
+    v.optional_field("rows", self.rows);
+    v.optional_field("shares", self.shares);
+    v.optional_field("measured", self.measured);
   }
 };
 
@@ -388,6 +403,7 @@ class RunKeys {
   std::string plan() const { return prefix_ + "plan"; }
   std::string orders() const { return prefix_ + "orders"; }
   std::string commit() const { return prefix_ + "commit"; }
+  std::string proposal() const { return prefix_ + "proposal"; }
   std::string workers() const { return prefix_ + "workers/"; }
   std::string requests() const { return prefix_ + "requests/"; }
   std::string worker(const std::string& name) const { return workers() + name; }

@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{200};
+constexpr double kTellAgain = 5;           // s, until numbers of a proposal are brought up to date
 constexpr milliseconds kMostSilent{5000};  // of an etcd where nothing happens, before it is asked
 
 LeaderRecord self_of(const SchedulerOptions& options) {
@@ -156,6 +157,12 @@ void Scheduler::log(const NextPlan& next) {
     const auto when = plan.from_step < 0 ? "" : fmt::format(" from step {} on", plan.from_step);
     log_info(fmt::format("elastic: generation {} ({}){}: {}", plan.generation, plan.reason, when,
                          names_of(plan)));
+    for (const auto& why : plan.shares) {
+      log_info(
+          fmt::format("elastic: a step takes {:.1f} ms as shares are, and {:.1f} ms by how "
+                      "fast members are",
+                      why.measured_ms, why.expected_ms));
+    }
   }
   if (next.missing != told_) {
     if (!next.missing.empty()) log_warning("elastic: missing: " + next.missing);
@@ -184,7 +191,38 @@ void Scheduler::write(const KeyMirror::State& state, const NextPlan& next) {
   }
 }
 
-void Scheduler::schedule(const KeyMirror::State& state, const Situation& situation,
+void Scheduler::judge(Situation& situation) {
+  const double now_s = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  const auto& adviser = options_.adviser;
+  ShareWatch::Predict predict;
+  if (adviser) {
+    predict = [&](const PresentWorker& worker, int64_t rows) {
+      return adviser->profile_ms(worker, rows);
+    };
+    auto advice = adviser->look(situation, run_->options, now_s);
+    if (adviser->is_applied()) situation.chosen = std::move(advice.members);
+    tell(advice.proposal, now_s);
+  }
+  situation.shares = shares_.look(situation, run_->options, now_s, predict);
+}
+
+// At once where it is another one, else its numbers now and then.
+void Scheduler::tell(const Proposal& proposal, double now_s) {
+  const auto& told = proposal_;
+  const bool is_other = !told || told->take != proposal.take || told->drop != proposal.drop ||
+                        told->is_worth_it != proposal.is_worth_it ||
+                        told->generation != proposal.generation;
+  if (!is_other && (*told == proposal || now_s - proposed_s_ < kTellAgain)) return;
+  const auto written = client_->txn({.compares = {election_.held_key()},
+                                     .success = {put_key(keys_.proposal(), to_json(proposal))}});
+  if (!written.is_success) return;
+  const bool is_news = proposal.is_worth_it && is_other;
+  if (is_news) log_info("elastic: proposal: " + proposal.reason);
+  proposal_ = proposal;
+  proposed_s_ = now_s;
+}
+
+void Scheduler::schedule(const KeyMirror::State& state, Situation situation,
                          const std::string& unreadable) {
   if (state.revision < written_) return;  // not seen yet
   const auto revision = revision_at(state, keys_.plan());
@@ -192,6 +230,7 @@ void Scheduler::schedule(const KeyMirror::State& state, const Situation& situati
     begin_anew(situation, revision);
     return;
   }
+  judge(situation);
   auto next = next_plan(situation, run_->options, run_->identity);
   if (!unreadable.empty()) next.missing += (next.missing.empty() ? "" : "; ") + unreadable;
   if (next.plan && settles(situation, next)) return;
@@ -227,7 +266,7 @@ std::string Scheduler::run(const std::function<bool()>& is_told_to_end) {
     try {
       const bool is_free = !state.values.contains(keys_.leader());
       if (run_ && (election_.is_leader() || (is_free && election_.stand()))) {
-        schedule(state, situation, unreadable);
+        schedule(state, std::move(situation), unreadable);
       }
     } catch (const EtcdError& error) {
       // The mirror says that it is away; a lease that ended meanwhile is taken anew.

@@ -14,7 +14,9 @@
 #include "fovea/elastic/control/etcd_client.h"
 #include "fovea/elastic/control/key_mirror.h"
 #include "fovea/elastic/control/next_plan.h"
+#include "fovea/elastic/control/proposal.h"
 #include "fovea/elastic/control/records.h"
+#include "fovea/elastic/control/shares.h"
 
 namespace fovea::elastic {
 
@@ -27,6 +29,7 @@ struct SchedulerOptions {
   int64_t last_generation = 0;
   // Longest time that etcd may be away; 0: any.
   std::chrono::milliseconds patience{0};
+  std::shared_ptr<Adviser> adviser = {};  // null: nobody knows profiles
 };
 
 // Of one of the keys; nothing: it is not there. Throws DataError: it is no such record.
@@ -64,13 +67,15 @@ class Scheduler {
   void claim();
   void begin_anew(const Situation& situation, int64_t plan_revision);
   // situation: what the state says; unreadable: what of it could not be read.
-  void schedule(const KeyMirror::State& state, const Situation& situation,
-                const std::string& unreadable);
+  void schedule(const KeyMirror::State& state, Situation situation, const std::string& unreadable);
   void write(const KeyMirror::State& state, const NextPlan& next);
   // Whether workers that come one after another are waited for.
   bool settles(const Situation& situation, const NextPlan& next);
   std::string end_of(const Situation& situation) const;
   void log(const NextPlan& next);
+  // What the leader makes of a situation by itself.
+  void judge(Situation& situation);
+  void tell(const Proposal& proposal, double now_s);
 
   std::unique_ptr<EtcdClient> client_;
   RunKeys keys_;
@@ -80,7 +85,10 @@ class Scheduler {
   Election election_;
   int64_t written_ = 0;  // etcd's revision of the last plan of this one
   std::map<Registration, std::chrono::steady_clock::time_point> seen_;
-  std::string told_;  // what was logged last of what is missing
+  ShareWatch shares_;
+  std::optional<Proposal> proposal_;  // that etcd has of this one
+  double proposed_s_ = 0;             // since when
+  std::string told_;                  // what was logged last of what is missing
 };
 
 // A scheduler in a thread of a worker, which takes over where the one before has gone. Ends with

@@ -142,6 +142,7 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
     status.members = members_of(client, keys, plan, status.global_batch, state);
   }
   const auto run = read_record<RunRecord>(state, keys.run_record());
+  status.proposal = read_record<Proposal>(state, keys.proposal());
   if (!run) return status;
   const auto next = next_plan(situation, run->options, run->identity);
   status.missing += (status.missing.empty() || next.missing.empty() ? "" : "; ") + next.missing;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fovea/elastic/control/etcd_client.h"
+#include "fovea/elastic/control/proposal.h"
 #include "fovea/elastic/control/records.h"
 
 namespace fovea::elastic {
@@ -30,6 +32,7 @@ struct RunStatus {
   std::vector<MemberStatus> members{};
   std::vector<std::string> waiting{};  // workers that are no members
   std::string missing{};               // what keeps the run from going on
+  std::optional<Proposal> proposal{};  // of who schedules, from profiles
   int64_t next_step = -1;              // at which a change was asked for; -1: none
 };
 

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
-#include "fovea/elastic/solve/working_sets.h"
+#include "fovea/elastic/solve/choice.h"
 
 namespace fovea::elastic {
 namespace {
 
-constexpr double kSecondsOfHour = 3600, kMinutesOfHour = 60, kMillisecondsOfHour = 3.6e6;
+constexpr double kMinutesOfHour = 60;
 
 // What a moment's events did to the devices that work.
 struct Moment {
@@ -25,11 +27,16 @@ class Simulator {
             int64_t alloc_unit, const SimulateOptions& options)
       : trace_(trace),
         head_(trace.head),
-        sets_(cluster, profiles, alloc_unit, trace.head.global_batch, options),
-        cost_weight_(options.cost_weight),
+        sets_(cluster, profiles,
+              {.alloc_unit = alloc_unit,
+               .global_batch = trace.head.global_batch,
+               .slots = options.policy == "elastic" ? trace.head.slots : 0,
+               .cost_weight = options.cost_weight,
+               .sync = options.sync}),
         present_(cluster.hosts.size(), false),
         cluster_(cluster) {
     run_.policy = options.policy;
+    batches_.push_back({0, trace.head.global_batch});
   }
 
   SimulatedRun run() {
@@ -52,6 +59,7 @@ class Simulator {
 
  private:
   void apply(const TraceEvent& event, Moment& moment) {
+    if (event.kind == TraceEventKind::kBatch) return take_batch(event.global_batch);
     if (event.kind == TraceEventKind::kPrice) {
       sets_.set_price(event.type, event.price);
       price_ = sets_.price_of(set_);
@@ -68,6 +76,8 @@ class Simulator {
   void react(const Moment& moment) {
     if (run_.policy == "ours") {
       react_ours(moment);
+    } else if (run_.policy == "elastic") {
+      react_elastic(moment);
     } else if (run_.policy == "upstream") {
       react_upstream(moment);
     } else {
@@ -76,21 +86,66 @@ class Simulator {
   }
 
   void react_ours(const Moment& moment) {
-    if (moment.lost_device) {
-      return work_on(sets_.ours(present_), head_.change_s + (moment.failed ? head_.detect_s : 0));
-    }
-    auto found = sets_.ours(present_);
-    if (set_.is_empty()) return start(std::move(found));
-    if (found.is_empty()) return;
     const double hours = moments_ > 1 ? time_ / static_cast<double>(moments_ - 1) : head_.hours;
-    const double pause = head_.change_s / kSecondsOfHour;
-    if (objective(found) * (hours + pause) < objective(set_) * hours) {
-      work_on(std::move(found), head_.change_s);
+    auto choice = choose_ours(
+        sets_, present_, set_, moment.lost_device,
+        {.hours = hours, .pause_s = head_.change_s, .samples = samples_, .batches = batches_});
+    if (!choice.changes) return;
+    if (set_.is_empty()) return start(std::move(choice.set));
+    work_on(std::move(choice.set), pause_of(moment));
+  }
+
+  double pause_of(const Moment& moment) const {
+    return head_.change_s + (moment.failed ? head_.detect_s : 0);
+  }
+
+  // As an elastic run does: shares by speed where they gain enough.
+  WorkingSet in_shares(const std::vector<bool>& present) const {
+    constexpr double kSharesGain = 0.1;  // elastic.shares_gain
+    auto equal = sets_.equal(present, 0);
+    if (head_.shares == "equal") return equal;
+    auto fitting = sets_.all(present);
+    return fitting.ms <= (1 - kSharesGain) * equal.ms ? fitting : equal;
+  }
+
+  void react_elastic(const Moment& moment) {
+    auto found = in_shares(present_);
+    if (set_.is_empty()) return start(std::move(found));
+    if (found.hosts != set_.hosts || moment.lost_device) {
+      work_on(std::move(found), pause_of(moment));
     }
   }
 
-  double objective(const WorkingSet& set) const {
-    return cost_weight_ > 0 ? set.ms * std::pow(sets_.price_of(set), cost_weight_) : set.ms;
+  // The devices that work take the batches that there are, each policy in its own shares.
+  void take_batch(int64_t size) {
+    if (size == sets_.global_batch()) return;
+    batches_.push_back({samples_, size});
+    sets_.set_global_batch(size);
+    if (set_.is_empty()) return;
+    std::vector<bool> working(present_.size(), false);
+    for (const auto host : set_.hosts) working[host] = true;
+    if (run_.policy == "ours") {
+      set_.ms = sets_.ms_with_batch(set_, size);
+    } else if (run_.policy == "elastic") {
+      set_.ms = in_shares(working).ms;
+    } else if (run_.policy == "fixed") {
+      set_.ms = sets_.equal(working, set_.devices).ms;
+    } else if (auto found = sets_.upstream(working); !found.is_empty()) {
+      set_.ms = found.ms;
+    } else {
+      set_.ms = sets_.equal(working, set_.devices).ms;  // no whole number of its workers
+    }
+  }
+
+  // Of a trace with batches by samples: where the run stands.
+  void follow_batches() {
+    const auto behind = std::upper_bound(
+        trace_.batches.begin(), trace_.batches.end(), samples_,
+        [](double samples, const BatchPoint& point) { return samples < point.samples; });
+    take_batch(behind == trace_.batches.begin() ? head_.global_batch
+                                                : std::prev(behind)->global_batch);
+    next_batch_ =
+        behind == trace_.batches.end() ? std::numeric_limits<double>::infinity() : behind->samples;
   }
 
   void react_upstream(const Moment& moment) {
@@ -126,6 +181,7 @@ class Simulator {
     samples = std::max(0.0, samples);
     run_.lost_samples += samples_ - samples;
     samples_ = samples;
+    if (!trace_.batches.empty()) follow_batches();
   }
 
   // The first time is no change; afterwards somebody was waited for.
@@ -146,12 +202,16 @@ class Simulator {
   }
 
   double rate() const {
-    return set_.ms > 0 ? static_cast<double>(head_.global_batch) * kMillisecondsOfHour / set_.ms
-                       : 0;
+    if (!(set_.ms > 0)) return 0;
+    const double ms = set_.ms + head_.other_ms;
+    return static_cast<double>(sets_.global_batch()) * kMillisecondsOfHour / ms;
   }
 
   void advance(double hour) {
-    if (epoch_end_ == 0) epoch_end_ = std::min(head_.samples, head_.epoch_samples);
+    if (epoch_end_ == 0) {
+      epoch_end_ = std::min(head_.samples, head_.epoch_samples);
+      follow_batches();
+    }
     while (time_ < hour && !run_.is_done) {
       if (set_.is_empty()) {
         run_.idle_hours += hour - time_;
@@ -171,7 +231,7 @@ class Simulator {
 
   void work(double hour) {
     const bool has_epochs = run_.policy == "upstream";
-    const double target = has_epochs ? epoch_end_ : head_.samples;
+    const double target = std::min(next_batch_, has_epochs ? epoch_end_ : head_.samples);
     const double needed = std::max(0.0, target - samples_) / rate();
     const bool reaches = time_ + needed <= hour;
     const double hours = reaches ? needed : hour - time_;
@@ -182,9 +242,20 @@ class Simulator {
     if (!reaches) return;
     if (target >= head_.samples) {
       run_.is_done = true;
+    } else if (target == next_batch_) {
+      follow_batches();
+      reconsider();
+      note();
     } else {
       end_epoch();
     }
+  }
+
+  // Another batch may want other devices.
+  void reconsider() {
+    if (run_.policy != "ours") return;
+    ++moments_;
+    react_ours({});
   }
 
   void note() {
@@ -202,7 +273,6 @@ class Simulator {
   const Trace& trace_;
   const TraceHead& head_;
   WorkingSets sets_;
-  double cost_weight_;
   std::vector<bool> present_;
   const Cluster& cluster_;
   SimulatedRun run_;
@@ -210,6 +280,8 @@ class Simulator {
   double time_ = 0, samples_ = 0, price_ = 0, ready_at_ = 0;
   double worked_hours_ = 0;  // since the last start
   double epoch_start_ = 0, epoch_end_ = 0;
+  std::vector<BatchPoint> batches_;                              // so far
+  double next_batch_ = std::numeric_limits<double>::infinity();  // of the trace, by samples
   int64_t moments_ = 0, num_present_ = 0, fixed_devices_ = 0;
   bool has_started_ = false;
 };
@@ -219,8 +291,8 @@ class Simulator {
 SimulatedRun simulate(const Trace& trace, const Cluster& cluster, const ProfileSet& profiles,
                       int64_t alloc_unit, const SimulateOptions& options) {
   const auto& policy = options.policy;
-  if (policy != "fixed" && policy != "upstream" && policy != "ours") {
-    fail<ConfigError>("--policy: found '{}'; expected fixed, upstream or ours",
+  if (policy != "fixed" && policy != "upstream" && policy != "ours" && policy != "elastic") {
+    fail<ConfigError>("--policy: found '{}'; expected fixed, upstream, ours or elastic",
                       printable_start(policy));
   }
   return Simulator(trace, cluster, profiles, alloc_unit, options).run();

@@ -9,6 +9,7 @@
 #include "fovea/elastic/solve/solve_config.h"
 #include "fovea/elastic/solve/solver.h"
 #include "fovea/elastic/solve/trace.h"
+#include "fovea/elastic/solve/working_sets.h"
 
 namespace fovea::elastic {
 
@@ -18,9 +19,10 @@ namespace fovea::elastic {
 // as soon as so many devices are there again.
 // upstream: JABAS's choice of devices at the start and at the end of each epoch, where another
 // choice is a restart. When a device goes, it restarts from the end of the last epoch.
-// ours: solves anew at each event. Where one of its devices goes it changes at once, without losing
-// steps. Else it changes where it gains: with h hours between events so far on average, and a pause
-// of p, where (h + p) objective' < h objective.
+// ours: see Note [Ours].
+// elastic: an elastic run without profiles: all that are there work, from each event on, in shares
+// as the trace says. Loses no step.
+// A batch that changes is followed at once and without a pause, as each of them can.
 struct SimulateOptions {
   std::string policy = "ours";
   double cost_weight = 0;  // of ours; as in SolveOptions
@@ -48,16 +50,6 @@ struct SimulatedRun {
   double lost_samples = 0;  // computed twice
   double idle_hours = 0;    // pauses, and waiting for devices
   std::vector<SimulatedPoint> points{};
-};
-
-// Devices that work, and how fast.
-struct WorkingSet {
-  std::vector<size_t> hosts{};     // rising
-  std::vector<int64_t> by_kind{};  // devices
-  int64_t devices = 0;
-  double ms = 0;
-  double price = 0;  // of an hour
-  bool is_empty() const { return devices == 0; }
 };
 
 // Throws ConfigError for an unknown policy.

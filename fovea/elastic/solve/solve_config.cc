@@ -94,6 +94,13 @@ void SolveConfig::validate(ConfigIssues& issues) const {
 
 int64_t SolveConfig::alloc_unit() const { return unit_of(resource_alloc_unit).value_or(1); }
 
+std::optional<double> cost_weight_from(const std::string& objective) {
+  if (objective == "time") return 0;
+  if (objective == "cost") return 1;
+  const auto weight = parse_number<double>(objective);
+  return weight && *weight >= 0 && *weight <= 1 ? weight : std::nullopt;
+}
+
 SolveConfig parse_solve_config(const std::string& text, const std::string& source) {
   ConfigTree tree{.root = parse_config_yaml(text, source)};
   if (const auto* section = tree.root.find("elastic")) {

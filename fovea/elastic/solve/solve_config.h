@@ -78,6 +78,10 @@ struct SolveConfig {
   int64_t alloc_unit() const;
 };
 
+// The power of the price in what is made least: of "time" 0, of "cost" 1, else the number itself;
+// nothing: it is not from 0 to 1.
+std::optional<double> cost_weight_from(const std::string& objective);
+
 // JABAS's JSON, YAML of the same keys, or a recipe, whose section `elastic` it is. Throws
 // ConfigError with file and line of every fault.
 SolveConfig load_solve_config(const std::string& path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "fovea/core/error.h"
@@ -13,19 +14,23 @@ namespace fovea::elastic {
 namespace {
 
 struct EventLine {
-  double hour = 0;
+  double hour = -1;
+  double samples = -1;
   std::string event{};
   std::string host{};
   std::string type{};
   double price_per_hour = -1;
+  int64_t global_batch = 0;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("hour", self.hour);
+    v.optional_field("hour", self.hour);
+    v.optional_field("samples", self.samples);
     v.field("event", self.event);
     v.optional_field("host", self.host);
     v.optional_field("type", self.type);
     v.optional_field("price_per_hour", self.price_per_hour);
+    v.optional_field("global_batch", self.global_batch);
   }
 };
 
@@ -66,8 +71,41 @@ class EventReader {
     is_there_.assign(names_.size(), false);
   }
 
-  TraceEvent read(std::string_view text, const std::string& where) {
+  void read(std::string_view text, const std::string& where, Trace& trace) {
     const auto line = parsed_line<EventLine>(text, where);
+    const bool is_batch = line.event == "batch";
+    if (is_batch)
+      check_range(where, "global_batch", static_cast<double>(line.global_batch), 1, 1e9);
+    if (is_batch && line.samples >= 0) return batch_by_samples(line, where, trace);
+    if (is_batch && !trace.batches.empty()) refuse_mixed(where);
+    trace.events.push_back(by_hour(line, where));
+    has_batch_by_hour_ |= is_batch;
+  }
+
+ private:
+  [[noreturn]] static void refuse_mixed(const std::string& where) {
+    fail<DataError>(
+        "{}: event: batches by the hour and by samples in one trace; expected one of them", where);
+  }
+
+  void batch_by_samples(const EventLine& line, const std::string& where, Trace& trace) const {
+    if (line.hour >= 0) {
+      fail<DataError>("{}: samples: stands beside hour; expected one of them", where);
+    }
+    check_range(where, "samples", line.samples, 0, 1e18);
+    if (has_batch_by_hour_) refuse_mixed(where);
+    if (!trace.batches.empty() && line.samples < trace.batches.back().samples) {
+      fail<DataError>("{}: samples: found {} behind {}; expected lines in the order of samples",
+                      where, line.samples, trace.batches.back().samples);
+    }
+    trace.batches.push_back({line.samples, line.global_batch});
+  }
+
+  TraceEvent by_hour(const EventLine& line, const std::string& where) {
+    if (line.hour < 0 && line.samples >= 0) {
+      fail<DataError>("{}: samples: of an event '{}'; expected hour, as only batches go by samples",
+                      where, printable_start(line.event));
+    }
     check_range(where, "hour", line.hour, 0, hours_);
     if (line.hour < last_) {
       fail<DataError>("{}: hour: found {} behind {}; expected lines in the order of time", where,
@@ -75,6 +113,9 @@ class EventReader {
     }
     last_ = line.hour;
     if (line.event == "price") return price(line, where);
+    if (line.event == "batch") {
+      return {.hour = line.hour, .kind = TraceEventKind::kBatch, .global_batch = line.global_batch};
+    }
     TraceEvent event{.hour = line.hour};
     if (line.event == "join") {
       event.kind = TraceEventKind::kJoin;
@@ -83,9 +124,9 @@ class EventReader {
     } else if (line.event == "fail") {
       event.kind = TraceEventKind::kFail;
     } else {
-      fail<DataError>("{}: event: found '{}'; expected join, leave, fail or price{}", where,
+      fail<DataError>("{}: event: found '{}'; expected join, leave, fail, price or batch{}", where,
                       printable_start(line.event),
-                      or_did_you_mean(line.event, {"join", "leave", "fail", "price"}));
+                      or_did_you_mean(line.event, {"join", "leave", "fail", "price", "batch"}));
     }
     event.host = host(line, where);
     const bool joins = event.kind == TraceEventKind::kJoin;
@@ -97,7 +138,6 @@ class EventReader {
     return event;
   }
 
- private:
   TraceEvent price(const EventLine& line, const std::string& where) const {
     if (std::find(types_.begin(), types_.end(), line.type) == types_.end()) {
       fail<DataError>("{}: type: no device of the cluster is '{}'{}", where,
@@ -121,6 +161,7 @@ class EventReader {
   std::map<std::string, size_t> hosts_;
   std::vector<std::string> names_, types_;
   std::vector<bool> is_there_;
+  bool has_batch_by_hour_ = false;
 };
 
 }  // namespace
@@ -142,6 +183,12 @@ TraceHead parse_trace_head(std::string_view line, const std::string& source) {
   check_range(where, "detect_s", head.detect_s, 0, 1e6);
   check_range(where, "restart_s", head.restart_s, 0, 1e6);
   check_range(where, "checkpoint_minutes", head.checkpoint_minutes, 0.01, 1e6);
+  check_range(where, "slots", static_cast<double>(head.slots), 0, 1e9);
+  check_range(where, "other_ms", head.other_ms, 0, 1e9);
+  if (head.shares != "speed" && head.shares != "equal") {
+    fail<DataError>("{}: shares: found '{}'; expected speed or equal", where,
+                    printable_start(head.shares));
+  }
   return head;
 }
 
@@ -152,10 +199,33 @@ Trace parse_trace(std::string_view text, const std::string& source, const Cluste
   EventReader reader(cluster, trace.head.hours);
   for_each_line(text, [&](int64_t number, std::string_view line) {
     if (number == 1) return;
-    trace.events.push_back(reader.read(line, fmt::format("{}:{}", source, number)));
+    reader.read(line, fmt::format("{}:{}", source, number), trace);
   });
   if (trace.events.empty()) fail<DataError>("{}: no events; expected lines of joins", source);
   return trace;
+}
+
+std::string trace_text(const Trace& trace, const Cluster& cluster) {
+  auto text = json_text(record_json(trace.head)) + "\n";
+  for (const auto& [samples, global_batch] : trace.batches) {
+    text += fmt::format("{{\"samples\": {}, \"event\": \"batch\", \"global_batch\": {}}}\n",
+                        samples, global_batch);
+  }
+  for (const auto& event : trace.events) {
+    nlohmann::ordered_json line = {{"hour", event.hour}};
+    if (event.kind == TraceEventKind::kPrice) {
+      line.update({{"event", "price"}, {"type", event.type}, {"price_per_hour", event.price}});
+    } else if (event.kind == TraceEventKind::kBatch) {
+      line.update({{"event", "batch"}, {"global_batch", event.global_batch}});
+    } else {
+      const bool joins = event.kind == TraceEventKind::kJoin;
+      const bool fails = event.kind == TraceEventKind::kFail;
+      line["event"] = joins ? "join" : fails ? "fail" : "leave";
+      line["host"] = cluster.hosts[event.host].name;
+    }
+    text += json_text(line) + "\n";
+  }
+  return text;
 }
 
 }  // namespace fovea::elastic

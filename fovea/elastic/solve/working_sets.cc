@@ -7,14 +7,22 @@
 
 namespace fovea::elastic {
 
-WorkingSets::WorkingSets(const Cluster& cluster, const ProfileSet& profiles, int64_t alloc_unit,
-                         int64_t global_batch, const SimulateOptions& options)
+WorkingSets::WorkingSets(const Cluster& cluster, const ProfileSet& profiles,
+                         const WorkingSetOptions& options)
     : cluster_(cluster),
       profiles_(profiles),
-      alloc_unit_(alloc_unit),
-      global_batch_(global_batch),
       options_(options),
       model_(cluster, profiles, options.sync) {}
+
+void WorkingSets::set_global_batch(int64_t size) {
+  if (size != options_.global_batch) upstream_.clear();
+  options_.global_batch = size;
+}
+
+// Each has a sample, and a slot where there are slots.
+int64_t WorkingSets::most_devices(int64_t size) const {
+  return options_.slots > 0 ? std::min(size, options_.slots) : size;
+}
 
 void WorkingSets::set_price(const std::string& type, double price) {
   model_.set_price(type, price);
@@ -40,7 +48,7 @@ WorkingSet WorkingSets::ours(const std::vector<bool>& present) const {
     hosts[kind].push_back(host);
   }
   const auto found = solve_counts(
-      model_, counts, {.global_batch = global_batch_, .cost_weight = options_.cost_weight});
+      model_, counts, {.global_batch = options_.global_batch, .cost_weight = options_.cost_weight});
   WorkingSet set;
   if (!found.is_found) return set;
   set.ms = found.ms;
@@ -52,6 +60,7 @@ WorkingSet WorkingSets::ours(const std::vector<bool>& present) const {
     }
   }
   std::sort(set.hosts.begin(), set.hosts.end());
+  if (options_.slots > 0) set.ms = ms_with_batch(set, options_.global_batch);
   return set;
 }
 
@@ -66,7 +75,8 @@ WorkingSet WorkingSets::upstream(const std::vector<bool>& present) {
     there.hosts.push_back(cluster_.hosts[host]);
     places[cluster_.hosts[host].name] = host;
   }
-  const auto found = solve_upstream(there, profiles_, options_.sync, alloc_unit_, global_batch_);
+  const auto found =
+      solve_upstream(there, profiles_, options_.sync, options_.alloc_unit, options_.global_batch);
   if (!found.is_found) return set;
   set.ms = found.solution.iteration_ms;
   set.by_kind.assign(model_.kinds().size(), 0);
@@ -84,7 +94,8 @@ WorkingSet WorkingSets::upstream(const std::vector<bool>& present) {
 WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices) const {
   WorkingSet set;
   set.by_kind.assign(model_.kinds().size(), 0);
-  auto left = devices > 0 ? devices : global_batch_;  // no more devices than samples
+  const auto most = most_devices(options_.global_batch);
+  auto left = devices > 0 ? std::min(devices, most) : most;
   for (size_t host = 0; host < present.size() && left > 0; ++host) {
     if (!present[host]) continue;
     const auto taken = std::min(left, cluster_.hosts[host].config.number);
@@ -94,7 +105,10 @@ WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices)
     left -= taken;
   }
   if (devices > 0 && set.devices < devices) return {};
-  const auto share = (global_batch_ + set.devices - 1) / std::max<int64_t>(1, set.devices);
+  // The largest share.
+  const auto parts = options_.slots > 0 ? options_.slots : options_.global_batch;
+  const auto of_one = (parts + set.devices - 1) / std::max<int64_t>(1, set.devices);
+  const auto share = (options_.global_batch * of_one + parts - 1) / parts;
   for (size_t kind = 0; kind < set.by_kind.size(); ++kind) {
     if (set.by_kind[kind] < 1) continue;
     const auto& device = model_.kinds()[kind];
@@ -102,6 +116,60 @@ WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices)
     set.ms = std::max(set.ms, device.model->milliseconds(share, time));
   }
   return set;
+}
+
+WorkingSet WorkingSets::all(const std::vector<bool>& present) const {
+  WorkingSet set;
+  set.by_kind.assign(model_.kinds().size(), 0);
+  auto left = most_devices(options_.global_batch);
+  for (size_t host = 0; host < present.size() && left > 0; ++host) {
+    if (!present[host]) continue;
+    const auto taken = std::min(left, cluster_.hosts[host].config.number);
+    set.by_kind[model_.kind_of(host)] += taken;
+    set.hosts.push_back(host);
+    set.devices += taken;
+    left -= taken;
+  }
+  if (!set.is_empty()) set.ms = ms_with_batch(set, options_.global_batch);
+  return set;
+}
+
+double WorkingSets::ms_with_batch(const WorkingSet& set, int64_t size) const {
+  struct Kind {
+    const DeviceModel* model;
+    NetworkTime network;
+    int64_t devices;
+  };
+  std::vector<Kind> kinds;
+  for (size_t kind = 0; kind < set.by_kind.size(); ++kind) {
+    if (set.by_kind[kind] < 1) continue;
+    const auto& device = model_.kinds()[kind];
+    kinds.push_back({device.model.get(),
+                     model_.network().time(device.host, set.devices, set.hosts.size() > 1),
+                     set.by_kind[kind]});
+  }
+  const auto slots = options_.slots > 0 ? options_.slots : size;
+  const auto rows_of_slot = (size + slots - 1) / slots;
+  // Whether all slots have a place where nobody takes longer; each has one at least.
+  const auto holds = [&](double ms) {
+    int64_t held = 0;
+    for (const auto& kind : kinds) {
+      const auto own = kind.model->capacity(ms, kind.network, size) / rows_of_slot;
+      if (own < 1) return false;
+      held += own * kind.devices;
+    }
+    return held >= slots;
+  };
+  double low = 0, high = 1;
+  for (const auto& kind : kinds) {
+    high = std::max(high, kind.model->milliseconds(size, kind.network));
+  }
+  constexpr int kHalvings = 50;
+  for (int i = 0; i < kHalvings && high - low > 1e-9 * high; ++i) {
+    const double middle = (low + high) / 2;
+    (holds(middle) ? high : low) = middle;
+  }
+  return high;
 }
 
 }  // namespace fovea::elastic

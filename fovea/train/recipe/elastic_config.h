@@ -18,6 +18,11 @@ struct ElasticConfig : elastic::SolveConfig {
   double hang_after = 300;
   int64_t lease = 2;
   bool log_samples = false;
+  std::string shares = "speed";
+  double shares_gain = 0.1;
+  int64_t shares_after = 50;
+  std::string objective = "time";
+  std::string propose = "show";
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -48,6 +53,25 @@ struct ElasticConfig : elastic::SolveConfig {
             {.min = 2, .max = 600, .unit = "s"});
     v.field("log_samples", self.log_samples,
             "write which samples each worker computed in each step, for `fovea elastic audit`");
+    v.field("shares", self.shares,
+            "parts of a batch; speed: by how long members were measured to take for theirs, whole "
+            "slots with parallel.slots, equal ones under ZeRO 2 and 3; equal: as equal as can be",
+            {.choices = {"speed", "equal"}});
+    v.field("shares_gain", self.shares_gain,
+            "part of a step's time that other shares take off it, from which on they are changed",
+            {.min = 0.01, .max = 0.9});
+    v.field("shares_after", self.shares_after,
+            "steps over which a gain has to hold before shares change; each change doubles it "
+            "until the members are others",
+            {.min = 8, .unit = "steps"});
+    v.field(
+        "objective", self.objective,
+        "what proposed devices make least: time, cost, or the power of the price from 0 to 1 by "
+        "which the time of a step is weighed");
+    v.field("propose", self.propose,
+            "with profile_dir: show which workers should compute in `fovea elastic status`, or "
+            "apply it: others wait",
+            {.choices = {"off", "show", "apply"}});
     elastic::SolveConfig::visit(v, self);
   }
 };

@@ -16,12 +16,10 @@ namespace {
 constexpr size_t kLastLines = 10;  // averaged for the final training loss
 
 // What has a chart, or no chart, of its own.
-const std::set<std::string> kKnown = {"epoch",        "loss",         "top1",
-                                      "top5",         "lr",           "images_per_second",
-                                      "data_wait",    "memory_bytes", "grad_norm",
-                                      "global_batch", "generation",   "mfu",
-                                      "comm_wait",    "slowest_rank", "slowest_rank_wait",
-                                      "similarity",   "noise_scale"};
+const std::set<std::string> kKnown = {
+    "epoch",      "loss",         "top1",      "top5",         "lr",           "images_per_second",
+    "data_wait",  "memory_bytes", "grad_norm", "global_batch", "generation",   "time",
+    "similarity", "noise_scale",  "mfu",       "comm_wait",    "slowest_rank", "slowest_rank_wait"};
 
 struct Chart {
   PlotOptions options;

@@ -9,6 +9,7 @@
 
 #include "fovea/core/log.h"
 #include "fovea/core/memory.h"
+#include "fovea/core/wall_clock.h"
 #include "fovea/parallel/rank_error.h"
 #include "fovea/train/run/bad_samples_file.h"
 
@@ -91,6 +92,7 @@ void TrainingLog::write_line(const LogPosition& position) {
   }
   if (position.generation > 0) {
     record.values["generation"] = static_cast<double>(position.generation);
+    record.values["time"] = seconds_since_1970();  // not all of it is in steps
   }
   if (position.similarity) record.values["similarity"] = *position.similarity;
   if (position.noise_scale) record.values["noise_scale"] = *position.noise_scale;
@@ -148,6 +150,7 @@ void TrainingLog::add_evaluation(const std::map<std::string, double>& metrics, i
   num_left_out_ = num_left_out;
   MetricsRecord record{
       .step = position.step, .epoch = position.epoch, .split = "val", .values = metrics};
+  if (position.generation > 0) record.values["time"] = seconds_since_1970();
   if (num_left_out_ > 0) {
     record.values["num_left_out"] = static_cast<double>(num_left_out_);
     say(fmt::format("evaluation: {} bad samples are left out", num_left_out_));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "fovea/core/error.h"
+#include "fovea/elastic/control/proposal.h"
 
 namespace fovea::elastic {
 namespace {
@@ -48,6 +49,14 @@ std::string refusal_of(const std::string& text) {
 TEST(RecordsTest, ComeBackAsTheyWere) {
   const auto plan = some_plan();
   EXPECT_EQ(from_json<Plan>(to_json(plan), "key"), plan);
+  auto other = some_plan();
+  other.reason = "shares";
+  other.shares = {{.measured_ms = 97, .expected_ms = 49, .profile_ms = 32}};
+  other.measured = {{.worker = "b", .rows = 32, .own_ms = 96, .comm_ms = 1, .steps = 32}};
+  EXPECT_EQ(from_json<Plan>(to_json(other), "key"), other);
+  Proposal proposal{.generation = 3, .take = {"c"}, .reason = "take c"};
+  proposal.is_worth_it = true;
+  EXPECT_EQ(from_json<Proposal>(to_json(proposal), "key"), proposal);
   WorkerRecord worker{.host = "h\"", .process = 5, .device = "cuda:0"};
   worker.identity.data = "d";
   EXPECT_EQ(from_json<WorkerRecord>(to_json(worker), "key"), worker);

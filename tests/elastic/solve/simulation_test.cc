@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <random>
 
@@ -173,6 +174,80 @@ TEST(SimulationTest, AMonthOfAThousandDevicesTakesSeconds) {
     EXPECT_LT(seconds, 6) << policy;
     EXPECT_EQ(simulated.hours, 144);
     EXPECT_GT(simulated.samples, 0);
+  }
+}
+
+// All that are there work, in shares by speed: what each step takes is the solver's time, and
+// nothing is done twice.
+TEST(SimulationTest, AnElasticRunTakesAllThatAreThere) {
+  auto made = small_cluster();
+  made.profiles.devices[1] = testing::device_profile("slow", 3, 32, 1);
+  Trace trace{.head = head_of(1.024e7), .events = {join(0, 0), join(0, 1), join(0, 2)}};
+  trace.head.restart_s = 0;
+  const auto elastic = run(made, trace, "elastic");
+  EXPECT_TRUE(elastic.is_done);
+  EXPECT_EQ(elastic.points.front().devices, 5);
+  WorkingSets sets(made.cluster, made.profiles, {.global_batch = 1024});
+  const auto all = sets.all({true, true, true});
+  EXPECT_NEAR(elastic.hours, 1e4 * all.ms / 3.6e6, 1e-6 * elastic.hours);
+  const auto equal = sets.equal({true, true, true}, 0);
+  EXPECT_LT(all.ms, 0.9 * equal.ms);
+  trace.head.shares = "equal";
+  EXPECT_NEAR(run(made, trace, "elastic").hours, 1e4 * equal.ms / 3.6e6, 1e-6 * elastic.hours);
+  trace.head.other_ms = 50;
+  EXPECT_NEAR(run(made, trace, "elastic").hours, 1e4 * (equal.ms + 50) / 3.6e6,
+              1e-6 * elastic.hours);
+  trace.events.push_back({.hour = 0.1, .kind = TraceEventKind::kFail, .host = 2});
+  const auto failed = run(made, trace, "elastic");
+  EXPECT_EQ(failed.lost_samples, 0);
+  EXPECT_EQ(failed.changes, 1);
+  EXPECT_NEAR(failed.idle_hours, 5 / 3600.0, 1e-9);
+}
+
+// Slots are never divided: of 8 slots three devices have 3, 3 and 2.
+TEST(SimulationTest, SlotsAreNotDivided) {
+  auto made = small_cluster();
+  const std::vector<bool> present = {true, true, false};
+  WorkingSets whole(made.cluster, made.profiles, {.global_batch = 1024});
+  WorkingSets in_slots(made.cluster, made.profiles, {.global_batch = 1024, .slots = 6});
+  EXPECT_GT(in_slots.all(present).ms, 1.2 * whole.all(present).ms);  // 2 of 6 in place of 1.5
+  EXPECT_NEAR(in_slots.all(present).ms, in_slots.equal(present, 0).ms, 1e-6);
+}
+
+TEST(SimulationTest, PoliciesFollowBatchesBySamples) {
+  const auto made = small_cluster();
+  Trace trace{.head = head_of(1.024e7), .events = {join(0, 0)}};
+  trace.head.restart_s = 0;
+  const std::vector<bool> present = {true, false, false};
+  WorkingSets sets(made.cluster, made.profiles, {.global_batch = 1024});
+  const auto small = sets.all(present).ms;
+  sets.set_global_batch(4096);
+  const auto large = sets.all(present).ms;
+  EXPECT_LT(large, 4 * small);
+  trace.batches = {{0.24e7, 4096}};
+  for (const auto* policy : {"ours", "elastic", "fixed"}) {
+    const auto simulated = run(made, trace, policy);
+    const double hours = (0.24e7 / 1024 * small + (1.024e7 - 0.24e7) / 4096 * large) / 3.6e6;
+    EXPECT_NEAR(simulated.hours, hours, 1e-6 * hours) << policy;
+  }
+  EXPECT_TRUE(run(made, trace, "upstream").is_done);
+}
+
+TEST(SimulationTest, PoliciesFollowBatchesByTheHour) {
+  const auto made = small_cluster();
+  Trace trace{.head = head_of(1.024e7), .events = {join(0, 0)}};
+  TraceEvent batch{.hour = 0.5, .kind = TraceEventKind::kBatch};
+  batch.global_batch = 8192;
+  trace.events.push_back(batch);
+  for (const auto* policy : {"fixed", "upstream", "ours", "elastic"}) {
+    const auto simulated = run(made, trace, policy);
+    EXPECT_TRUE(simulated.is_done) << policy;
+    const auto& points = simulated.points;
+    EXPECT_GT(points.back().samples, 0);
+    const auto faster = std::find_if(points.begin(), points.end(),
+                                     [](const auto& point) { return point.hour >= 0.5; });
+    ASSERT_NE(faster, points.end());
+    EXPECT_GT(faster->images_per_second, points[1].images_per_second) << policy;
   }
 }
 

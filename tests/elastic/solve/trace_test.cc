@@ -72,5 +72,57 @@ TEST(TraceTest, BadLinesAreRefusedByNumberAndKey) {
       AllOf(HasSubstr("t.jsonl:1"), HasSubstr("global_batch")));
 }
 
+TEST(TraceTest, BatchesGoByTheHourOrBySamples) {
+  const std::string join = "{\"hour\": 0, \"event\": \"join\", \"host\": \"a\"}\n";
+  const std::string by_hour = "{\"hour\": 2, \"event\": \"batch\", \"global_batch\": 128}\n";
+  const std::string by_samples =
+      "{\"samples\": 500, \"event\": \"batch\", \"global_batch\": 256}\n";
+  const auto hours = parse_trace(kHead + "\n" + join + by_hour, "t", two_hosts());
+  EXPECT_EQ(hours.events.at(1).kind, TraceEventKind::kBatch);
+  EXPECT_EQ(hours.events.at(1).global_batch, 128);
+  const auto samples = parse_trace(kHead + "\n" + by_samples + join, "t", two_hosts());
+  ASSERT_EQ(samples.batches.size(), 1U);
+  EXPECT_EQ(samples.batches[0].samples, 500);
+  EXPECT_EQ(samples.batches[0].global_batch, 256);
+  EXPECT_THAT(refusal_of_trace(join + by_hour + by_samples),
+              AllOf(HasSubstr("t.jsonl:4"), HasSubstr("by samples in one trace")));
+  EXPECT_THAT(refusal_of_trace(join + by_samples + by_hour), HasSubstr("t.jsonl:4"));
+  EXPECT_THAT(
+      refusal_of_trace(by_samples + R"({"samples": 400, "event": "batch", "global_batch": 8})"),
+      AllOf(HasSubstr("t.jsonl:3"), HasSubstr("samples")));
+  EXPECT_THAT(refusal_of_trace(R"({"hour": 1, "event": "batch"})"),
+              AllOf(HasSubstr("t.jsonl:2"), HasSubstr("global_batch")));
+  EXPECT_THAT(refusal_of_trace(R"({"event": "batch", "global_batch": 8})"), HasSubstr("hour"));
+  EXPECT_THAT(refusal_of_trace(R"({"hour": 1, "samples": 5, "event": "batch", "global_batch": 8})"),
+              HasSubstr("beside hour"));
+  EXPECT_THAT(refusal_of_trace(R"({"samples": 5, "event": "join", "host": "a"})"),
+              HasSubstr("only batches"));
+}
+
+TEST(TraceTest, AWrittenTraceIsReadAsItWas) {
+  Trace trace{.head = parse_trace_head(kHead, "t"), .events = {}};
+  trace.head.slots = 8;
+  trace.head.shares = "equal";
+  trace.events = {{.hour = 0, .host = 0},
+                  {.hour = 0.1 + 0.2, .kind = TraceEventKind::kJoin, .host = 1},
+                  {.hour = 1, .kind = TraceEventKind::kPrice, .type = "fast", .price = 0.1},
+                  {.hour = 2, .kind = TraceEventKind::kLeave, .host = 0},
+                  {.hour = 3, .kind = TraceEventKind::kFail, .host = 1}};
+  trace.batches = {{0.0, 32}, {12345.0, 64}};
+  const auto read = parse_trace(trace_text(trace, two_hosts()), "t", two_hosts());
+  EXPECT_EQ(read.head.slots, 8);
+  EXPECT_EQ(read.head.shares, "equal");
+  ASSERT_EQ(read.events.size(), trace.events.size());
+  for (size_t i = 0; i < read.events.size(); ++i) {
+    EXPECT_EQ(read.events[i].hour, trace.events[i].hour);
+    EXPECT_EQ(read.events[i].kind, trace.events[i].kind);
+    if (trace.events[i].kind != TraceEventKind::kPrice) {
+      EXPECT_EQ(read.events[i].host, trace.events[i].host);
+    }
+  }
+  ASSERT_EQ(read.batches.size(), 2U);
+  EXPECT_EQ(read.batches[1].samples, 12345);
+}
+
 }  // namespace
 }  // namespace fovea::elastic
