@@ -273,7 +273,10 @@ Advice DeviceAdviser::look(const Situation& situation, const PlanOptions& option
   const auto there = ready_ones(situation);
   count_events(there, now_s);
   std::optional<Plan> plan;
-  if (situation.plan) plan = plan_in_force(situation);
+  if (situation.plan) {
+    plan = plan_in_force(situation);
+    plan->global_batch = batch_of(*plan, situation);
+  }
   const Plan* const now = plan && !plan->members.empty() ? &*plan : nullptr;
   if (now != nullptr) follow_batch(*now, situation);
   bool has_lost = false;

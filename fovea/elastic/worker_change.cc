@@ -195,9 +195,9 @@ void Worker::tell_event(const Plan& plan, const Change& change, int64_t steps_lo
   event.bytes_from_checkpoint = static_cast<int64_t>(change.bytes_from_checkpoint);
   event.steps_lost = steps_lost;
   event.time = seconds_since_1970();
-  event.global_batch = plan.global_batch;
+  event.global_batch = run_.order().batch_size_at(run_.position);
   for (const auto& member : plan.members) {
-    event.rows.push_back(member.share.rows(plan.global_batch));
+    event.rows.push_back(member.share.rows(event.global_batch));
   }
   event.shares = plan.shares;
   event.measured = plan.measured;

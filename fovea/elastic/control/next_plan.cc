@@ -469,6 +469,15 @@ Plan plan_in_force(const Situation& situation) {
   return plan;
 }
 
+int64_t batch_of(const Plan& plan, const Situation& situation) {
+  const WorkerRecord* newest = nullptr;
+  for (const auto& [name, created, record] : situation.workers) {
+    if (!record.has_state || record.generation != plan.generation) continue;
+    if (newest == nullptr || record.step > newest->step) newest = &record;
+  }
+  return newest != nullptr && newest->global_batch > 0 ? newest->global_batch : plan.global_batch;
+}
+
 bool is_saved_under(const Plan& plan, const Situation& situation) {
   return situation.commit && situation.commit->generation >= plan.generation;
 }

@@ -46,6 +46,9 @@ struct Situation {
 // The plan that holds now, which there must be: of one for a later step that nobody has entered the
 // one before, of one that somebody has entered that alone.
 Plan plan_in_force(const Situation& situation);
+// Samples of the next step as far as members have said, for a batch may change by itself; else the
+// plan's.
+int64_t batch_of(const Plan& plan, const Situation& situation);
 // Whether a checkpoint was made under the plan, or a later one.
 bool is_saved_under(const Plan& plan, const Situation& situation);
 

@@ -28,7 +28,7 @@ struct ShareRecord {
 // How long a member's part of a step took it, computing alone: mean over its last steps.
 struct MemberTime {
   std::string worker{};
-  int64_t rows = 0;    // of a step, where all take the plan's batch
+  int64_t rows = 0;    // of a step
   double own_ms = 0;   // for them
   double comm_ms = 0;  // in collectives, which is the exchange and waiting for others
   int64_t steps = 0;   // that this is the mean of

@@ -120,13 +120,14 @@ std::vector<ShareRecord> shares_of_parts(const std::vector<int64_t>& parts) {
 
 std::vector<MemberTime> measured_times(const Plan& plan, const Situation& situation) {
   std::vector<MemberTime> times;
+  const auto batch = batch_of(plan, situation);
   for (const auto& member : plan.members) {
     const auto* const worker = find(situation, member.worker);
     if (worker == nullptr || worker->created != member.created) continue;
     const auto& record = worker->record;
     if (record.generation != plan.generation || record.timed_steps < kLeastSteps) continue;
     if (!(record.row_ms > 0) || !std::isfinite(record.row_ms)) continue;
-    const auto rows = member.share.rows(plan.global_batch);
+    const auto rows = member.share.rows(batch);
     times.push_back({.worker = member.worker,
                      .rows = rows,
                      .own_ms = static_cast<double>(rows) * record.row_ms,
@@ -176,7 +177,8 @@ std::optional<ShareChange> ShareWatch::look(const Situation& situation, const Pl
     return {};
   }
   const auto row_ms = place_row_ms(plan, times);
-  const auto of = options.slots > 0 ? options.slots : plan.global_batch;
+  const auto batch = batch_of(plan, situation);
+  const auto of = options.slots > 0 ? options.slots : batch;
   if (std::ssize(row_ms) < 2 || of < std::ssize(row_ms)) return {};
 
   const MemberTime* slowest = &times.front();
@@ -190,7 +192,7 @@ std::optional<ShareChange> ShareWatch::look(const Situation& situation, const Pl
     step = std::min(step, record.step);
   }
   auto parts = parts_by_speed(row_ms, of);
-  const double rows_of_part = static_cast<double>(plan.global_batch) / static_cast<double>(of);
+  const double rows_of_part = static_cast<double>(batch) / static_cast<double>(of);
   const double measured = slowest->own_ms + exchange;
   const double expected = longest(parts, row_ms) * rows_of_part + exchange;
   if (!(expected <= (1 - options.shares_gain) * measured)) {

@@ -125,9 +125,6 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
     status.position = commit->position;
   }
   for (const auto& worker : situation.workers) {
-    if (worker.record.has_state && worker.record.step >= status.step) {
-      status.global_batch = worker.record.global_batch;  // which may change by itself
-    }
     if (worker.record.step <= status.step) continue;
     status.step = worker.record.step;
     status.position = worker.record.position;
@@ -138,7 +135,7 @@ RunStatus read_status(EtcdClient& client, const RunKeys& keys) {
       status.next_step = situation.plan->from_step;
     }
     status.generation = plan.generation;
-    if (status.global_batch == 0) status.global_batch = plan.global_batch;
+    status.global_batch = batch_of(plan, situation);
     status.members = members_of(client, keys, plan, status.global_batch, state);
   }
   const auto run = read_record<RunRecord>(state, keys.run_record());
