@@ -101,7 +101,7 @@ elastic::DeviceProfile profile_device(const train::TrainConfig& recipe, const st
   const auto config = on_device(recipe, name);
   const auto compute = train::compute_options(config.device);
   elastic::DeviceProfile profile{
-      .fingerprint = elastic::fingerprint_of(compute.device, at::get_num_threads()),
+      .fingerprint = train::fingerprint_of(compute.device, at::get_num_threads()),
       .model = elastic::model_identity(config.model),
       .dtype = train::dtype_name(compute.dtype),
       .memory_bytes = elastic::device_memory_bytes(compute.device)};
@@ -148,7 +148,7 @@ std::vector<elastic::DeviceProfile> profile_devices(const train::TrainConfig& co
     const auto device = kernels::resolve_device(name);
     const auto own = on_device(config, name);
     train::compute_options(own.device);
-    const auto kind = elastic::fingerprint_of(device, at::get_num_threads());
+    const auto kind = train::fingerprint_of(device, at::get_num_threads());
     if (!seen.insert(kind).second) {
       options.say(fmt::format("{}: {}: measured already", name, kind));
       continue;

@@ -1,5 +1,6 @@
 #include "fovea/elastic/worker.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "fovea/files/sha256.h"
 #include "fovea/parallel/launch_env.h"
 #include "fovea/parallel/rank_error.h"
+#include "fovea/train/bench/machine.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/session.h"
 
@@ -116,7 +118,8 @@ WorkerRecord Worker::first_record() {
   warm_up(batch);
   return {.host = host_name("unknown"),
           .process = getpid(),
-          .device = config_.device.type,
+          .device = train::fingerprint_of(train::compute_options(config_.device).device,
+                                          at::get_num_threads()),
           .state = "ready",
           .store = offers_.current(),
           .identity = {identity_of(config_), data, FOVEA_VERSION}};

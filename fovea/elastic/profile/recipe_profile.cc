@@ -15,12 +15,11 @@
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/plan/rehearsal.h"
 #include "fovea/train/bench/bench_workload.h"
-#include "fovea/train/bench/machine.h"
 
 namespace fovea::elastic {
 namespace {
 
-constexpr double kMegabyte = 1 << 20, kGigabyte = 1 << 30;
+constexpr double kMegabyte = 1 << 20;
 constexpr size_t kMaxIdentity = 160, kMaxShown = 200;
 
 // What of a recipe its profiles have to match.
@@ -35,15 +34,6 @@ struct ProfiledShape {
   }
 };
 
-// The widest vectors there are.
-std::string instruction_set(const train::Machine& machine) {
-  for (const char* name : {"amx_bf16", "avx512_bf16", "avx512f", "avx2"}) {
-    const auto& there = machine.simd;
-    if (std::find(there.begin(), there.end(), name) != there.end()) return name;
-  }
-  return "no avx2";
-}
-
 }  // namespace
 
 std::string model_identity(const models::ModelConfig& model) {
@@ -57,18 +47,6 @@ std::string model_identity(const models::ModelConfig& model) {
   Sha256 sum;
   sum.update(text.data(), text.size());
   return text.substr(0, text.rfind(' ', kMaxIdentity)) + " ... " + sum.finish().substr(0, 12);
-}
-
-std::string fingerprint_of(c10::Device device, int64_t threads) {
-  const auto machine = train::this_machine();
-  if (!device.is_cpu()) {
-    const auto index = static_cast<size_t>(std::max<int>(0, device.index()));
-    if (index < machine.gpus.size()) return machine.gpus[index];
-    return device.str();
-  }
-  return fmt::format("{}, {}, {} thread{}, {:.0f} GiB", machine.cpu.empty() ? "CPU" : machine.cpu,
-                     instruction_set(machine), threads, threads == 1 ? "" : "s",
-                     static_cast<double>(machine.memory_bytes) / kGigabyte);
 }
 
 int64_t device_memory_bytes(c10::Device device) {

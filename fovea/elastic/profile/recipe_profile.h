@@ -17,9 +17,6 @@ namespace fovea::elastic {
 // defaults, so that models of other shapes have other names. A long one ends in its sum.
 std::string model_identity(const models::ModelConfig& model);
 
-// "AMD EPYC 9654 96-Core Processor, avx512_bf16, 8 threads, 62 GiB", "NVIDIA H200, 139.7 GiB": what
-// makes passes take other times, and nothing of the host. threads: of the CPU.
-std::string fingerprint_of(c10::Device device, int64_t threads);
 // All of a device's memory; of the CPU what this process may use.
 int64_t device_memory_bytes(c10::Device device);
 

@@ -115,6 +115,15 @@ class CudaDriver {
   bool is_ready_ = false;
 };
 
+// The widest vectors there are.
+std::string instruction_set(const Machine& machine) {
+  for (const char* name : {"amx_bf16", "avx512_bf16", "avx512f", "avx2"}) {
+    const auto& there = machine.simd;
+    if (std::find(there.begin(), there.end(), name) != there.end()) return name;
+  }
+  return "no avx2";
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -143,6 +152,19 @@ double seconds_of_timestamp(const std::string& timestamp) {
   const char* end = strptime(timestamp.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time);
   if (!end || *end) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(timegm(&time));
+}
+
+std::string fingerprint_of(c10::Device device, int64_t threads) {
+  const auto machine = this_machine();
+  if (!device.is_cpu()) {
+    const auto index = static_cast<size_t>(std::max<int>(0, device.index()));
+    if (index < machine.gpus.size()) return machine.gpus[index];
+    return device.str();
+  }
+  return fmt::format(
+      "{}, {}, {} thread{}, {:.0f} GiB", machine.cpu.empty() ? "CPU" : machine.cpu,
+      instruction_set(machine), threads, threads == 1 ? "" : "s",
+      static_cast<double>(machine.memory_bytes) / static_cast<double>(int64_t{1} << 30));
 }
 
 std::string machine_to_json(const MachineFile& file) {

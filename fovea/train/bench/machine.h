@@ -1,6 +1,8 @@
 // The machine a run is on: what machine.json of a run folder says, and what `fovea doctor` shows.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -22,6 +24,11 @@ struct Machine {
 
 // Asks the machine; the CUDA driver, where one is installed, by loading libcuda at run time.
 Machine this_machine();
+
+// Of a device of this machine: "AMD EPYC 9654 96-Core Processor, avx512_bf16, 8 threads, 62 GiB",
+// "NVIDIA H200, 139.7 GiB": what makes passes take other times, and nothing of the host. threads:
+// of the CPU.
+std::string fingerprint_of(c10::Device device, int64_t threads);
 
 // machine.json: the machine, and the run's own facts.
 struct MachineFile {

@@ -9,6 +9,7 @@
 #include "fovea/models/registry.h"
 #include "fovea/parallel/ddp.h"
 #include "fovea/parallel/mesh.h"
+#include "fovea/train/bench/machine.h"
 #include "fovea/train/session.h"
 #include "fovea/train/state/mesh_state.h"
 #include "tests/parallel/run_ranks.h"
@@ -51,10 +52,10 @@ TEST(RecipeProfileTest, LongNamesEndInASum) {
 }
 
 TEST(RecipeProfileTest, AFingerprintIsOfTheKindAlone) {
-  const auto one = fingerprint_of(at::kCPU, 1), two = fingerprint_of(at::kCPU, 2);
+  const auto one = train::fingerprint_of(at::kCPU, 1), two = train::fingerprint_of(at::kCPU, 2);
   EXPECT_THAT(one, AllOf(HasSubstr(", 1 thread,"), HasSubstr("GiB")));
   EXPECT_THAT(two, HasSubstr(", 2 threads,"));
-  EXPECT_EQ(one, fingerprint_of(at::kCPU, 1));
+  EXPECT_EQ(one, train::fingerprint_of(at::kCPU, 1));
   EXPECT_GT(device_memory_bytes(at::kCPU), 0);
 }
 
