@@ -14,7 +14,6 @@ namespace fovea {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::run_fovea;
 
@@ -37,7 +36,7 @@ TEST_P(ConfigImportTest, GivesARecipeThatHolds) {
       run_fovea(fmt::format("config import {} --from {} --out {}", sample_file(GetParam().file),
                             GetParam().from, recipe));
   ASSERT_EQ(imported.exit_code, 0) << imported.output;
-  EXPECT_THAT(imported.output, AnyOf(HasSubstr("changed ("), HasSubstr("mapped (")));
+  EXPECT_THAT(imported.output, ::testing::AnyOf(HasSubstr("changed ("), HasSubstr("mapped (")));
   const auto shown = run_fovea("config show " + recipe);
   EXPECT_EQ(shown.exit_code, 0) << shown.output;
   const auto again = run_fovea(fmt::format("config import {} --from {} --out {}",
