@@ -18,8 +18,6 @@ namespace {
 
 constexpr double kAdviseAgain = 2;  // s, where nothing has changed but numbers
 
-Registration registration_of(const PresentWorker& worker) { return {worker.name, worker.created}; }
-
 bool is_in(const std::vector<Registration>& list, const Registration& one) {
   return std::find(list.begin(), list.end(), one) != list.end();
 }
@@ -36,7 +34,7 @@ std::vector<const PresentWorker*> ready_ones(const Situation& situation) {
   std::vector<const PresentWorker*> there;
   for (const auto& worker : situation.workers) {
     const bool is_excluded =
-        situation.orders && is_in(situation.orders->excluded, registration_of(worker));
+        situation.orders && is_in(situation.orders->excluded, worker.registration());
     if (worker.record.state == "ready" && !is_excluded) there.push_back(&worker);
   }
   return there;
@@ -109,7 +107,7 @@ std::optional<double> DeviceAdviser::profile_ms(const PresentWorker& worker, int
 
 void DeviceAdviser::count_events(const std::vector<const PresentWorker*>& there, double now_s) {
   std::vector<Registration> names;
-  for (const auto* worker : there) names.push_back(registration_of(*worker));
+  for (const auto* worker : there) names.push_back(worker->registration());
   std::sort(names.begin(), names.end());
   if (started_s_ < 0) started_s_ = now_s;
   if (names == there_) return;
@@ -127,13 +125,13 @@ void DeviceAdviser::follow_batch(const Plan& plan, const Situation& situation) {
 }
 
 int DeviceAdviser::level_of(const PresentWorker& worker, const Plan* plan) {
-  auto& level = levels_[registration_of(worker)];
+  auto& level = levels_[worker.registration()];
   const auto& record = worker.record;
   if (plan == nullptr || record.generation != plan->generation || record.timed_steps < 1) {
     return level;
   }
   for (const auto& member : plan->members) {
-    if (member.registration() != registration_of(worker)) continue;
+    if (member.registration() != worker.registration()) continue;
     const auto rows = member.share.rows(plan->global_batch);
     const auto predicted = profile_ms(worker, rows);
     const double measured = static_cast<double>(rows) * record.row_ms;
@@ -158,8 +156,8 @@ DeviceAdviser::Candidates DeviceAdviser::candidates_of(
   // Hosts with members stand in front: of equal ones the first are taken.
   auto ordered = there;
   std::sort(ordered.begin(), ordered.end(), [&](const auto* a, const auto* b) {
-    return std::pair(!is_in(members, registration_of(*a)), a->created) <
-           std::pair(!is_in(members, registration_of(*b)), b->created);
+    return std::pair(!is_in(members, a->registration()), a->created) <
+           std::pair(!is_in(members, b->registration()), b->created);
   });
   std::map<std::string, size_t> places;
   std::set<std::string> kinds;
@@ -200,7 +198,7 @@ DeviceAdviser::Candidates DeviceAdviser::candidates_of(
     }
     ++found.cluster.hosts[place->second].config.number;
     found.workers[place->second].push_back(worker);
-    if (is_in(members, registration_of(*worker))) ++found.members[place->second];
+    if (is_in(members, worker->registration())) ++found.members[place->second];
   }
   return found;
 }
@@ -234,7 +232,6 @@ Advice DeviceAdviser::advice_of(Candidates& candidates, const Plan* plan, bool h
   Advice advice;
   auto& proposal = advice.proposal;
   proposal.generation = plan != nullptr ? plan->generation : 0;
-  proposal.is_worth_it = choice.changes;
   proposal.now_ms = working.ms;
   proposal.now_price = sets.price_of(working);
   proposal.then_ms = choice.set.ms;
@@ -249,7 +246,7 @@ Advice DeviceAdviser::advice_of(Candidates& candidates, const Plan* plan, bool h
     }
     for (const auto& use : choose_hosts(candidates.cluster, hosts, choice.set.by_kind[kind])) {
       for (int64_t i = 0; i < use.devices; ++i) {
-        best.insert(registration_of(*candidates.workers[use.host][static_cast<size_t>(i)]));
+        best.insert(candidates.workers[use.host][static_cast<size_t>(i)]->registration());
       }
     }
   }
@@ -257,7 +254,7 @@ Advice DeviceAdviser::advice_of(Candidates& candidates, const Plan* plan, bool h
   advice.members.emplace();
   for (const auto& of_host : candidates.workers) {
     for (const auto* worker : of_host) {
-      const auto one = registration_of(*worker);
+      const auto one = worker->registration();
       const bool is_member = is_in(members, one);
       if (best.contains(one) && !is_member) proposal.take.push_back(worker->name);
       if (!best.contains(one) && is_member) proposal.drop.push_back(worker->name);
@@ -283,7 +280,7 @@ Advice DeviceAdviser::look(const Situation& situation, const PlanOptions& option
   double pause_s = 0, samples = 0;
   for (const auto& one : members_of(now)) {
     has_lost |= std::none_of(there.begin(), there.end(), [&](const PresentWorker* worker) {
-      return registration_of(*worker) == one;
+      return worker->registration() == one;
     });
   }
   for (const auto* worker : there) {

@@ -37,8 +37,8 @@ MemberPlanner::MemberPlanner(const Situation& situation, const PlanOptions& opti
 Identity MemberPlanner::with_data(Identity run) const {
   const PresentWorker* first = nullptr;
   for (const auto& worker : situation_.workers) {
-    const bool is_first = !base_.members.empty() && base_.members.front().registration() ==
-                                                        Registration{worker.name, worker.created};
+    const bool is_first =
+        !base_.members.empty() && base_.members.front().registration() == worker.registration();
     if (first == nullptr || is_first || worker.created < first->created) first = &worker;
     if (is_first) break;
   }
@@ -106,8 +106,7 @@ bool MemberPlanner::is_excluded(const Registration& registration) const {
 }
 
 bool MemberPlanner::is_wanted(const PresentWorker& worker) const {
-  const Registration registration{worker.name, worker.created};
-  return std::find(orders_.wanted.begin(), orders_.wanted.end(), registration) !=
+  return std::find(orders_.wanted.begin(), orders_.wanted.end(), worker.registration()) !=
          orders_.wanted.end();
 }
 
@@ -127,7 +126,7 @@ void MemberPlanner::add(const std::string& name) {
     notes_.push_back("there is no worker '" + printable_start(name) + "' to be added");
     return;
   }
-  const Registration registration{name, found->second->created};
+  const auto registration = found->second->registration();
   std::erase(orders_.excluded, registration);
   if (is_member(name) || is_wanted(*found->second)) return;
   orders_.wanted.push_back(registration);
@@ -142,7 +141,7 @@ void MemberPlanner::remove(const std::string& name) {
   }
   // Its place is not for another one that waits.
   if (is_member(name) && orders_.workers > 1) orders_.workers -= 1;
-  exclude_registration({name, found->second->created});
+  exclude_registration(found->second->registration());
 }
 
 void MemberPlanner::exclude(const Request& request) {
@@ -196,8 +195,8 @@ void MemberPlanner::keep_chosen(std::vector<const PresentWorker*>& members) cons
   const auto& list = *situation_.chosen;
   auto kept = members;
   std::erase_if(kept, [&](const PresentWorker* worker) {
-    const Registration one{worker->name, worker->created};
-    return !is_wanted(*worker) && std::find(list.begin(), list.end(), one) == list.end();
+    return !is_wanted(*worker) &&
+           std::find(list.begin(), list.end(), worker->registration()) == list.end();
   });
   std::string missing;
   if (usable(std::ssize(kept), &missing) > 0) members = std::move(kept);

@@ -42,7 +42,7 @@ class MemberPlanner {
   bool is_wanted(const PresentWorker& worker) const;
   // May take part from now on.
   bool is_eligible(const PresentWorker& worker) const {
-    return worker.record.state == "ready" && !is_excluded({worker.name, worker.created});
+    return worker.record.state == "ready" && !is_excluded(worker.registration());
   }
   bool stays(const Member& member) const;
   bool is_member(const std::string& name) const;

@@ -92,9 +92,7 @@ bool is_taken(const StoreRecord& place, const Plan& base) {
 Orders without_gone(Orders orders, const Situation& situation) {
   const auto is_gone = [&](const Registration& one) {
     return std::none_of(situation.workers.begin(), situation.workers.end(),
-                        [&](const auto& worker) {
-                          return Registration{worker.name, worker.created} == one;
-                        });
+                        [&](const auto& worker) { return worker.registration() == one; });
   };
   std::erase_if(orders.excluded, is_gone);
   std::erase_if(orders.wanted, is_gone);
@@ -103,10 +101,9 @@ Orders without_gone(Orders orders, const Situation& situation) {
 
 void name_waiting(const Situation& situation, const Plan& plan, NextPlan& next) {
   for (const auto& worker : situation.workers) {
-    const bool is_member =
-        std::any_of(plan.members.begin(), plan.members.end(), [&](const Member& member) {
-          return member.registration() == Registration{worker.name, worker.created};
-        });
+    const bool is_member = std::any_of(
+        plan.members.begin(), plan.members.end(),
+        [&](const Member& member) { return member.registration() == worker.registration(); });
     if (!is_member) next.waiting.push_back(worker.name);
   }
 }

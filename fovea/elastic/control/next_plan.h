@@ -15,6 +15,8 @@ struct PresentWorker {
   std::string name;
   int64_t created = 0;  // see Registration
   WorkerRecord record{};
+
+  Registration registration() const { return {name, created}; }
 };
 
 struct PresentRequest {

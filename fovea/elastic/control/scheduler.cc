@@ -139,7 +139,7 @@ bool Scheduler::settles(const Situation& situation, const NextPlan& next) {
   bool is_any_new = false;
   for (const auto& worker : situation.workers) {
     if (worker.record.state != "ready") continue;
-    const Registration registration{worker.name, worker.created};
+    const auto registration = worker.registration();
     const auto before = seen_.find(registration);
     const auto since = before == seen_.end() ? now : before->second;
     seen[registration] = since;
