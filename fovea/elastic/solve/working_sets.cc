@@ -1,6 +1,7 @@
 #include "fovea/elastic/solve/working_sets.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "fovea/elastic/solve/upstream_solver.h"
@@ -91,11 +92,10 @@ WorkingSet WorkingSets::upstream(const std::vector<bool>& present) {
   return set;
 }
 
-WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices) const {
+WorkingSet WorkingSets::first(const std::vector<bool>& present, int64_t devices) const {
   WorkingSet set;
   set.by_kind.assign(model_.kinds().size(), 0);
-  const auto most = most_devices(options_.global_batch);
-  auto left = devices > 0 ? std::min(devices, most) : most;
+  auto left = std::min(devices, most_devices(options_.global_batch));
   for (size_t host = 0; host < present.size() && left > 0; ++host) {
     if (!present[host]) continue;
     const auto taken = std::min(left, cluster_.hosts[host].config.number);
@@ -104,6 +104,11 @@ WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices)
     set.devices += taken;
     left -= taken;
   }
+  return set;
+}
+
+WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices) const {
+  auto set = first(present, devices > 0 ? devices : std::numeric_limits<int64_t>::max());
   if (devices > 0 && set.devices < devices) return {};
   // The largest share.
   const auto parts = options_.slots > 0 ? options_.slots : options_.global_batch;
@@ -119,17 +124,7 @@ WorkingSet WorkingSets::equal(const std::vector<bool>& present, int64_t devices)
 }
 
 WorkingSet WorkingSets::all(const std::vector<bool>& present) const {
-  WorkingSet set;
-  set.by_kind.assign(model_.kinds().size(), 0);
-  auto left = most_devices(options_.global_batch);
-  for (size_t host = 0; host < present.size() && left > 0; ++host) {
-    if (!present[host]) continue;
-    const auto taken = std::min(left, cluster_.hosts[host].config.number);
-    set.by_kind[model_.kind_of(host)] += taken;
-    set.hosts.push_back(host);
-    set.devices += taken;
-    left -= taken;
-  }
+  auto set = first(present, std::numeric_limits<int64_t>::max());
   if (!set.is_empty()) set.ms = ms_with_batch(set, options_.global_batch);
   return set;
 }

@@ -52,6 +52,8 @@ class WorkingSets {
 
  private:
   int64_t most_devices(int64_t size) const;
+  // The first so many devices of the hosts that are there, without a time.
+  WorkingSet first(const std::vector<bool>& present, int64_t devices) const;
 
   const Cluster& cluster_;
   const ProfileSet& profiles_;
