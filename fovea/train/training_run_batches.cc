@@ -17,6 +17,19 @@ nlohmann::json state_of(const elastic::AdaptiveBatch& adaptive) {
           {"noise", state.noise}};
 }
 
+// Nothing: batches have had one size.
+std::optional<data::BatchSchedule> schedule_of(const JsonValue& scalars) {
+  const auto found = scalars.find("batch_schedule");
+  if (!found) return {};
+  data::BatchSchedule schedule;
+  for (const auto& change : found->items()) {
+    const auto numbers = change.integers();
+    if (numbers.size() != 2) change.refuse("[position, size]");
+    schedule.push_back({numbers[0], numbers[1], {}});
+  }
+  return schedule;
+}
+
 }  // namespace
 
 // What a checkpoint has of them.
@@ -79,13 +92,9 @@ double TrainingRun::lr(int64_t steps) const {
 
 // Of members that were there before this one came.
 void TrainingRun::adopt_batch_schedule(const JsonValue& scalars) {
-  const auto found = scalars.find("batch_schedule");
-  if (!found) return;
-  for (const auto& item : found->items()) {
-    const auto numbers = item.integers();
-    if (numbers.size() != 2) item.refuse("[position, size]");
-    append_change({numbers[0], numbers[1], "the run"});
-  }
+  const auto schedule = schedule_of(scalars);
+  if (!schedule) return;
+  for (const auto& change : *schedule) append_change({change.position, change.size, "the run"});
 }
 
 // A checkpoint of a run whose batch did not follow its gradients has nothing of it.
@@ -104,15 +113,8 @@ void TrainingRun::restore_batch(const JsonValue& scalars) {
 
 // Position and schedule are one state: what lies before the position is done.
 void TrainingRun::check_batches_done(const JsonValue& scalars) const {
-  data::BatchSchedule done = {{0, config.data.global_batch_size, {}}};
-  if (const auto found = scalars.find("batch_schedule")) {
-    done.clear();
-    for (const auto& change : found->items()) {
-      const auto numbers = change.integers();
-      if (numbers.size() != 2) change.refuse("[position, size]");
-      done.push_back({numbers[0], numbers[1], {}});
-    }
-  }
+  const auto done =
+      schedule_of(scalars).value_or(data::BatchSchedule{{0, config.data.global_batch_size, {}}});
   const auto now = data::schedule_before(order().batch_schedule(), position);
   if (now == done) return;
   fail<ConfigError>(
