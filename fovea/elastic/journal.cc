@@ -38,11 +38,9 @@ int64_t last_generation(const std::filesystem::path& folder) {
   const auto path = (folder / kEventsFile).string();
   int64_t last = 0;
   if (!is_there(path)) return last;
-  LineReader lines(path, kMostBytesOfEvent);
-  for (std::string line; lines.next(line);) {
-    if (!lines.is_whole()) break;  // cut off by a crash
+  each_whole_line(path, kMostBytesOfEvent, [&](const std::string& line, const std::string&) {
     last = std::max(last, from_json<Event>(line, path).generation);
-  }
+  });
   return last;
 }
 

@@ -1,5 +1,7 @@
 #include "fovea/files/lines.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <span>
 #include <utility>
@@ -40,6 +42,16 @@ bool LineReader::next(std::string& line) {
   if (!is_whole_ && line.empty()) return false;
   ++number_;
   return true;
+}
+
+void each_whole_line(
+    const std::string& path, uint64_t max_line_bytes,
+    const std::function<void(const std::string& line, const std::string& source)>& take) {
+  LineReader lines(path, max_line_bytes);
+  int64_t number = 0;
+  for (std::string line; lines.next(line) && lines.is_whole();) {
+    take(line, fmt::format("{}:{}", path, ++number));
+  }
 }
 
 }  // namespace fovea

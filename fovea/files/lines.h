@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,11 @@ class LineReader {
   size_t begin_ = 0, end_ = 0;  // what of the block is not handed out yet
   bool is_whole_ = false;
 };
+
+// Calls take(line, "path:7") for each line that has its end, in their order; one without was cut
+// off when its writer was stopped. Throws as LineReader.
+void each_whole_line(
+    const std::string& path, uint64_t max_line_bytes,
+    const std::function<void(const std::string& line, const std::string& source)>& take);
 
 }  // namespace fovea

@@ -1,7 +1,5 @@
 #include "fovea/train/report/member_changes.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/json.h"
@@ -26,14 +24,11 @@ MemberChange change_from(const JsonValue& value) {
 
 std::vector<MemberChange> read_member_changes(const std::filesystem::path& file) {
   std::vector<MemberChange> changes;
-  LineReader lines(file.string(), kMostBytesOfLine);
-  int64_t number = 0;
-  for (std::string line; lines.next(line);) {
-    if (!lines.is_whole()) break;
-    const auto source = fmt::format("{}:{}", file.string(), ++number);
-    const auto object = parse_json(line, source, kMostDepth);
-    changes.push_back(change_from({object, source}));
-  }
+  each_whole_line(file.string(), kMostBytesOfLine,
+                  [&](const std::string& line, const std::string& source) {
+                    const auto object = parse_json(line, source, kMostDepth);
+                    changes.push_back(change_from({object, source}));
+                  });
   return changes;
 }
 
