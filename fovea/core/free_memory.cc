@@ -18,18 +18,6 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The number behind `key` in a file of lines "key number"; nothing where there is none.
-std::optional<int64_t> number_behind(const std::filesystem::path& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t number = 0;
-    if (words >> name && name == key && words >> number) return number;
-  }
-  return {};
-}
-
 std::optional<int64_t> number_in(const std::filesystem::path& path) {
   std::ifstream file(path);
   int64_t number = 0;
@@ -38,7 +26,7 @@ std::optional<int64_t> number_in(const std::filesystem::path& path) {
 }
 
 int64_t size_of_address_space() {
-  return 1024 * number_behind("/proc/self/status", "VmSize:").value_or(0);
+  return 1024 * detail::number_behind("/proc/self/status", "VmSize:").value_or(0);
 }
 
 // Of the groups that this process is in and of those around them, as far as they can be seen here.
@@ -66,6 +54,18 @@ int64_t free_of_cgroups() {
 
 }  // namespace
 
+std::optional<int64_t> detail::number_behind(const std::filesystem::path& path,
+                                             const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    int64_t number = 0;
+    if (words >> name && name == key && words >> number) return number;
+  }
+  return {};
+}
+
 std::optional<int64_t> detail::free_of_cgroup(const std::filesystem::path& folder) {
   constexpr int64_t kUnlimited = int64_t{1} << 62;  // version 1 has a large number for none
   for (const auto& [limit_file, used_file, dropped_key] :
@@ -73,14 +73,14 @@ std::optional<int64_t> detail::free_of_cgroup(const std::filesystem::path& folde
         std::tuple{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}}) {
     const auto limit = number_in(folder / limit_file), used = number_in(folder / used_file);
     if (!limit || !used || *limit >= kUnlimited) continue;
-    const auto dropped = number_behind(folder / "memory.stat", dropped_key).value_or(0);
+    const auto dropped = detail::number_behind(folder / "memory.stat", dropped_key).value_or(0);
     return std::max<int64_t>(0, *limit - *used + dropped);
   }
   return {};
 }
 
 int64_t free_memory_bytes() {
-  const auto available = number_behind("/proc/meminfo", "MemAvailable:");
+  const auto available = detail::number_behind("/proc/meminfo", "MemAvailable:");
   int64_t free = available ? 1024 * *available : kNoLimit;
   free = std::min(free, free_of_cgroups());
   rlimit space{};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 namespace fovea {
 
@@ -16,6 +17,8 @@ namespace detail {
 // Of one cgroup's folder, either version: what is left below its limit, files that can be dropped
 // counted as free. Nothing: it has no limit.
 std::optional<int64_t> free_of_cgroup(const std::filesystem::path& folder);
+// The number behind `key` in a file of lines "key number"; nothing where there is none.
+std::optional<int64_t> number_behind(const std::filesystem::path& path, const std::string& key);
 }  // namespace detail
 
 // From now on the address space of this process may grow by so many bytes, so that an allocation

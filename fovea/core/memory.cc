@@ -4,18 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
-#include <string>
+
+#include "fovea/core/free_memory.h"
 
 namespace fovea {
 
 int64_t peak_memory_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string key; status >> key;) {
-    int64_t kib = 0;
-    if (key == "VmHWM:" && status >> kib) return kib * 1024;
-    status.ignore(256, '\n');
-  }
-  return 0;
+  return 1024 * detail::number_behind("/proc/self/status", "VmHWM:").value_or(0);
 }
 
 int64_t usable_memory_bytes() {
