@@ -12,6 +12,7 @@
 #include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/median.h"
 #include "fovea/data/image/decode.h"
 
 namespace fovea::data {
@@ -25,12 +26,6 @@ constexpr size_t kCopyBytes = size_t{64} << 20;   // larger than caches
 
 double seconds_since(BenchClock::time_point start) {
   return std::chrono::duration<double>(BenchClock::now() - start).count();
-}
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 struct BenchWindow {
@@ -154,14 +149,15 @@ class BenchCase {
     result.batch_size = batch_size_;
     result.rounds = static_cast<int64_t>(windows_.size());
     const auto rates = column(windows_, &BenchWindow::images_per_second);
-    result.images_per_second = median_of(rates);
+    result.images_per_second = fovea::median(rates);
     result.images_per_second_min = *std::min_element(rates.begin(), rates.end());
     result.images_per_second_max = *std::max_element(rates.begin(), rates.end());
-    result.cpu_ms = median_of(column(windows_, &BenchWindow::cpu_ms));
-    for (size_t i = 0; i < kNumStages; ++i) result.stage_ms[i] = median_of(stages_[i]);
+    result.cpu_ms = fovea::median(column(windows_, &BenchWindow::cpu_ms));
+    for (size_t i = 0; i < kNumStages; ++i) result.stage_ms[i] = fovea::median(stages_[i]);
     result.limit = stored_.files.empty() ? MachineLimit::kMemory : MachineLimit::kFullDecode;
-    result.limit_images_per_second = median_of(column(limits_, &BenchWindow::images_per_second));
-    result.limit_cpu_ms = median_of(column(limits_, &BenchWindow::cpu_ms));
+    result.limit_images_per_second =
+        fovea::median(column(limits_, &BenchWindow::images_per_second));
+    result.limit_cpu_ms = fovea::median(column(limits_, &BenchWindow::cpu_ms));
     result.limit_share = result.images_per_second / result.limit_images_per_second;
     result.limit_cpu_share = result.limit_cpu_ms / result.cpu_ms;
     return result;

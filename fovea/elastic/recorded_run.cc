@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
+#include "fovea/core/median.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
 #include "fovea/elastic/control/records.h"
@@ -49,17 +51,12 @@ struct Recording {
   double end = 0;  // since 1970
 };
 
-template <class Take>
-void each_whole_line(const fs::path& path, Take take) {
+void each_line_of(const fs::path& path,
+                  const std::function<void(const std::string&, const std::string&)>& take) {
   if (!is_there(path)) {
     fail<DataError>("{}: no such file; expected the folder of an elastic run", path.string());
   }
-  LineReader lines(path.string(), kMostBytesOfLine);
-  int64_t number = 0;
-  for (std::string line; lines.next(line);) {
-    if (!lines.is_whole()) break;  // cut off by a crash
-    take(line, fmt::format("{}:{}", path.string(), ++number));
-  }
+  each_whole_line(path.string(), kMostBytesOfLine, take);
 }
 
 // Of a time or a number that a run can have.
@@ -112,7 +109,7 @@ void add_line(Recording& run, StepsLine line) {
 // Of a run that was stopped and gone on with: since the last time that it was.
 Recording read_recording(const fs::path& run_dir) {
   Recording found;
-  each_whole_line(run_dir / kEventsFile, [&](const std::string& line, const std::string& source) {
+  each_line_of(run_dir / kEventsFile, [&](const std::string& line, const std::string& source) {
     auto event = from_json<Event>(line, source);
     check_event(event, source);
     if (event.reason == "start") found.events.clear();
@@ -131,7 +128,7 @@ Recording read_recording(const fs::path& run_dir) {
       add_line(found, *steps);
     }
   };
-  each_whole_line(run_dir / "metrics.jsonl", take);
+  each_line_of(run_dir / "metrics.jsonl", take);
   if (found.lines.empty() || found.lines.back().samples <= 0) {
     fail<DataError>("{}: no steps with times; expected an elastic run that has trained",
                     run_dir.string());
@@ -139,10 +136,8 @@ Recording read_recording(const fs::path& run_dir) {
   return found;
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+double median_or_zero(const std::vector<double>& values) {
+  return values.empty() ? 0 : fovea::median(values);
 }
 
 bool is_failure(const Event& event) {
@@ -190,7 +185,7 @@ class Learner {
                                    .place = "inter",
                                    .ranks = ranks,
                                    .bytes = 1 << 20,
-                                   .ms = median_of(times)});
+                                   .ms = median_or_zero(times)});
     }
     if (exchange_.empty()) {
       set.communication.push_back({.collective = "all_reduce", .place = "inter", .ranks = 2});
@@ -219,7 +214,7 @@ class Learner {
       all.push_back(event.pause_s);
       if (event.time <= cut_->time) known.push_back(event.pause_s);
     }
-    return median_of(known.empty() ? all : known);
+    return median_or_zero(known.empty() ? all : known);
   }
 
  private:
@@ -269,13 +264,13 @@ class Learner {
       const auto [low, high] = std::minmax_element(rows.begin(), rows.end());
       if (!rows.empty() && *high > 1.2 * *low) bases.push_back(fit_line(rows, ms).base);
     }
-    fixed_ms_ = bases.empty() ? 0 : std::clamp(median_of(bases), 0.0, 0.9 * least);
+    fixed_ms_ = bases.empty() ? 0 : std::clamp(median_or_zero(bases), 0.0, 0.9 * least);
     double sum = 0;
     for (const auto& [worker, points] : points_) {
       std::vector<double> each;
       for (const auto& point : points) each.push_back((point.ms - fixed_ms_) / point.rows);
       if (each.empty()) continue;
-      row_ms_[worker] = median_of(each);
+      row_ms_[worker] = median_or_zero(each);
       sum += row_ms_[worker];
     }
     // Who comes later is like those that were there.
@@ -288,7 +283,7 @@ class Learner {
   double exchange_ms(size_t ranks) const {
     if (ranks < 2 || exchange_.empty()) return 0;
     const auto found = exchange_.find(static_cast<int64_t>(ranks));
-    return median_of((found == exchange_.end() ? exchange_.rbegin()->second : found->second));
+    return median_or_zero((found == exchange_.end() ? exchange_.rbegin()->second : found->second));
   }
 
   void scale() {

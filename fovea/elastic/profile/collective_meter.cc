@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "fovea/core/median.h"
 #include "fovea/train/bench/bench_workload.h"
 
 namespace fovea::elastic {
@@ -15,12 +16,6 @@ using parallel::Communicator;
 constexpr int64_t kWarmup = 2, kFirst = 30;  // before those that count; of the group
 constexpr int64_t kSmallest = 16 << 10, kAlwaysUpTo = 4 << 20;
 constexpr double kBytesOfMegabyte = 1 << 20;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct Tensors {
   at::Tensor whole, part;  // [ranks * n], [n]
@@ -47,7 +42,7 @@ double median_ms(Communicator& ranks, parallel::Collective collective, const Ten
         train::seconds_of(meter.device, [&] { run(ranks, collective, tensors); });
     if (i >= kWarmup) times.push_back(1000 * seconds);
   }
-  return parallel::max_over_ranks(ranks, median(std::move(times)), "a measured time");
+  return parallel::max_over_ranks(ranks, fovea::median(std::move(times)), "a measured time");
 }
 
 }  // namespace

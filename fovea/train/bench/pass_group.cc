@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/median.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/train/step/pass_backward.h"
 #include "fovea/train/step/pass_workers.h"
@@ -35,12 +36,6 @@ class Stopwatch {
   c10::Device device_;
   Clock::time_point last_;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 PassGroupTime slowest(const std::vector<PassGroupTime>& times) {
   PassGroupTime result;
@@ -101,7 +96,9 @@ PassGroupTime time_pass_group(const StepParts& parts, data::Batch& batch, int64_
     forward.push_back(time.forward);
     backward.push_back(time.backward);
   }
-  return {.data = median(data), .forward = median(forward), .backward = median(backward)};
+  return {.data = fovea::median(data),
+          .forward = fovea::median(forward),
+          .backward = fovea::median(backward)};
 }
 
 }  // namespace fovea::train

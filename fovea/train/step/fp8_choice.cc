@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "fovea/core/median.h"
 #include "fovea/kernels/linear/fp8_linear.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/train/bench/bench_workload.h"
@@ -16,11 +17,6 @@ namespace fovea::train {
 namespace {
 
 constexpr int kUncounted = 3, kMeasured = 9;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // What a training step does with one layer.
 class LinearWork {
@@ -59,7 +55,7 @@ LinearSeconds measure_linear(const LinearShape& shape, c10::Device device) {
       if (i >= 0) (in_fp8 ? fp8 : bfloat16).push_back(seconds);
     }
   }
-  return {.bfloat16 = median(bfloat16), .fp8 = median(fp8)};
+  return {.bfloat16 = fovea::median(bfloat16), .fp8 = fovea::median(fp8)};
 }
 
 Fp8Choice choose_fp8(const std::vector<Fp8Candidate>& candidates, const MeasureLinear& measure) {
