@@ -130,4 +130,9 @@ c10::Device resolve_device(const std::string& name) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
 }
 
+void synchronize(c10::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
 }  // namespace fovea::kernels

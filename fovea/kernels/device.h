@@ -27,4 +27,7 @@ void set_default_gpu(int index);
 // Throws ConfigError for another name, and for a GPU that is not there, with the reason.
 c10::Device resolve_device(const std::string& name);
 
+// Waits until a device has done what it was given; the CPU has.
+void synchronize(c10::Device device);
+
 }  // namespace fovea::kernels

@@ -8,6 +8,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/free_memory.h"
+#include "fovea/elastic/profile/recipe_profile.h"
+#include "fovea/kernels/device.h"
 #include "fovea/kernels/device_memory.h"
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/parallel/mesh_shape.h"
@@ -47,21 +49,13 @@ MemoryTrial try_batch(const train::TrainConfig& config, c10::Device device, int6
                                    .is_training = true,
                                    .batch_size = batch});
     for (int64_t step = 0; step < kSteps; ++step) workload.step();
-    train::synchronize_with(device);
+    kernels::synchronize(device);
     trial.fits = true;
   } catch (const std::exception& error) {
     if (!is_lack_of_memory(error)) throw;
   }
   trial.peak_bytes = kernels::peak_memory_bytes(device) - base_bytes;
   return trial;
-}
-
-train::TrainConfig with_pass(const train::TrainConfig& recipe, int64_t batch) {
-  auto config = train::one_process_config(recipe);
-  config.trainer.micro_batch_size.reset();
-  config.data.batch_schedule.clear();
-  config.data.global_batch_size = batch;
-  return config;
 }
 
 }  // namespace
@@ -79,7 +73,7 @@ void run_memory_trials(const train::TrainConfig& config, const std::vector<int64
     limit_growth(growth_bytes);
   }
   for (const auto batch : batches) {
-    const auto trial = try_batch(with_pass(config, batch), device, batch, base_bytes);
+    const auto trial = try_batch(one_pass_config(config, batch), device, batch, base_bytes);
     report(trial);
     if (!trial.fits) return;
     train::release_kept_memory(device);
@@ -88,7 +82,7 @@ void run_memory_trials(const train::TrainConfig& config, const std::vector<int64
 
 std::function<double(int64_t)> analytic_bytes(const train::TrainConfig& config, int64_t most) {
   const auto bytes_of = [&](int64_t batch) {
-    const auto rehearsal = plan::rehearse(with_pass(config, batch), parallel::MeshShape(), 0);
+    const auto rehearsal = plan::rehearse(one_pass_config(config, batch), parallel::MeshShape(), 0);
     return static_cast<double>(rehearsal.memory.peak());
   };
   try {

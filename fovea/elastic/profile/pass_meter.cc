@@ -7,6 +7,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
+#include "fovea/elastic/profile/recipe_profile.h"
+#include "fovea/kernels/device.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/train/bench/bench_workload.h"
 #include "fovea/train/session.h"
@@ -33,11 +35,11 @@ class PartClock {
   explicit PartClock(c10::Device device) : device_(device) {}
 
   void start() {
-    train::synchronize_with(device_);
+    kernels::synchronize(device_);
     begin_ = Clock::now();
   }
   void stop(double& part) {
-    train::synchronize_with(device_);
+    kernels::synchronize(device_);
     part += milliseconds(Clock::now() - begin_);
   }
 
@@ -74,9 +76,7 @@ class TimedSync final : public parallel::GradientSync {
 namespace {
 
 train::TrainConfig for_measuring(const train::TrainConfig& recipe) {
-  auto config = train::one_process_config(recipe);
-  config.trainer.micro_batch_size.reset();  // a pass is a step
-  config.data.batch_schedule.clear();
+  auto config = one_pass_config(recipe, recipe.data.global_batch_size);
   config.data.drop_last = false;  // batches of any size are asked for below
   return config;
 }
@@ -171,7 +171,7 @@ PassTimes PassMeter::State::timed_step(data::Loader& loader) {
   };
   timed->take(input, step++, kRate);
   timed->outcomes();
-  train::synchronize_with(device());
+  kernels::synchronize(device());
   auto times = clock.times;
   times.update_ms = std::max(0.0, milliseconds(Clock::now() - begin) - times.total_ms());
   loader.recycle(std::move(batch));
@@ -182,7 +182,7 @@ double PassMeter::State::whole_step_ms(data::Loader& loader, int64_t warmup, int
   Clock::time_point begin;
   for (int64_t i = 0; i < warmup + steps; ++i) {
     if (i == warmup) {
-      train::synchronize_with(device());
+      kernels::synchronize(device());
       begin = Clock::now();
     }
     auto batch = loader.next();
@@ -190,7 +190,7 @@ double PassMeter::State::whole_step_ms(data::Loader& loader, int64_t warmup, int
     loader.recycle(std::move(batch));
   }
   whole->outcomes();
-  train::synchronize_with(device());
+  kernels::synchronize(device());
   return milliseconds(Clock::now() - begin) / static_cast<double>(steps);
 }
 

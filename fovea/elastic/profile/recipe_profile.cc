@@ -36,6 +36,14 @@ struct ProfiledShape {
 
 }  // namespace
 
+train::TrainConfig one_pass_config(const train::TrainConfig& recipe, int64_t batch) {
+  auto config = train::one_process_config(recipe);
+  config.trainer.micro_batch_size.reset();
+  config.data.batch_schedule.clear();
+  config.data.global_batch_size = batch;
+  return config;
+}
+
 std::string model_identity(const models::ModelConfig& model) {
   constexpr std::string_view kPrefix = "model.";
   std::string text(model.name());
@@ -56,11 +64,8 @@ int64_t device_memory_bytes(c10::Device device) {
 }
 
 std::vector<double> bucket_megabytes(const train::TrainConfig& config) {
-  auto two = train::one_process_config(config);
+  auto two = one_pass_config(config, 2);
   two.parallel.reduce_dtype = config.parallel.reduce_dtype;
-  two.trainer.micro_batch_size.reset();
-  two.data.batch_schedule.clear();
-  two.data.global_batch_size = 2;
   const auto rehearsal = plan::rehearse(two, parallel::MeshShape{.sizes = {2, 1, 1, 1}}, 0);
   std::vector<double> megabytes;
   rehearsal.for_each([&](const plan::Event& event) {

@@ -13,6 +13,9 @@
 
 namespace fovea::elastic {
 
+// The recipe in one process, a step of it one pass of `batch` samples.
+train::TrainConfig one_pass_config(const train::TrainConfig& recipe, int64_t batch);
+
 // "vit depth=6 embed_dim=96 ...": the model's name and all that its config has other than the
 // defaults, so that models of other shapes have other names. A long one ends in its sum.
 std::string model_identity(const models::ModelConfig& model);

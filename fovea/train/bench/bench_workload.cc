@@ -3,12 +3,12 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <chrono>
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/device.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/clip.h"
@@ -40,16 +40,11 @@ TrainConfig one_process_config(TrainConfig config) {
   return config;
 }
 
-void synchronize_with(c10::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-}
-
 double seconds_of(c10::Device device, const std::function<void()>& work) {
-  synchronize_with(device);
+  kernels::synchronize(device);
   const auto start = std::chrono::steady_clock::now();
   work();
-  synchronize_with(device);
+  kernels::synchronize(device);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -20,9 +20,6 @@ namespace fovea::train {
 // A recipe with step-0 weights, whatever it starts from, in one process, whatever it asks for.
 TrainConfig one_process_config(TrainConfig config);
 
-// Waits for what the device has to do.
-void synchronize_with(c10::Device device);
-
 // Seconds that `work` takes on the device, from idle to idle.
 double seconds_of(c10::Device device, const std::function<void()>& work);
 

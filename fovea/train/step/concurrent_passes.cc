@@ -1,13 +1,12 @@
 #include "fovea/train/step/concurrent_passes.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
+#include "fovea/kernels/device.h"
 
 namespace fovea::train {
 namespace {
@@ -15,11 +14,6 @@ namespace {
 constexpr int64_t kRounds = 3;       // over the candidates, by turns
 constexpr double kLeastGain = 0.03;  // of the time of one at once
 constexpr int64_t kMostOfAuto = 8;
-
-void wait_for(c10::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
-}
 
 }  // namespace
 
@@ -45,10 +39,10 @@ PassWorkers& ConcurrentPasses::workers() {
 void ConcurrentPasses::run(int64_t count, int64_t samples, const std::function<void()>& passes) {
   using Clock = std::chrono::steady_clock;
   if (is_settled()) return passes();
-  wait_for(device_);
+  kernels::synchronize(device_);
   const auto start = Clock::now();
   passes();
-  wait_for(device_);
+  kernels::synchronize(device_);
   const std::chrono::duration<double> seconds = Clock::now() - start;
   auto& tried = candidates_[static_cast<size_t>(&candidate() - candidates_.data())];
   // A step of fewer passes, as the last one of an epoch may be, says nothing of it.

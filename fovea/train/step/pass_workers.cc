@@ -8,6 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/own_threads.h"
+#include "fovea/kernels/device.h"
 
 namespace fovea::train {
 namespace {
@@ -75,9 +76,7 @@ void PassWorkers::run(int64_t at_once, int64_t count, const Body& compute, const
   }
   if (run.failure) {
     // What workers enqueued before it is on streams that nobody waits for.
-    if (device_.is_cuda()) {
-      c10::impl::VirtualGuardImpl(device_.type()).synchronizeDevice(device_.index());
-    }
+    kernels::synchronize(device_);
     std::rethrow_exception(run.failure);
   }
   if (device_.is_cuda() && count > 0) run.added->block(current_stream(device_));
