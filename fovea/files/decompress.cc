@@ -10,8 +10,7 @@
 namespace fovea {
 namespace {
 
-// More than any stream of that kind makes of a byte.
-constexpr uint64_t kDeflateRatio = 1032, kZstdRatio = 1 << 16;
+constexpr uint64_t kZstdRatio = 1 << 16;  // likewise, of Zstandard
 
 void check_ratio(std::string_view in, uint64_t bytes, uint64_t ratio, const std::string& what) {
   if (bytes / ratio <= in.size()) return;

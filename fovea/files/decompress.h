@@ -12,6 +12,8 @@ enum class DeflateKind {
   kHeader,  // gzip or zlib, told from the first bytes, with its checksum
 };
 
+inline constexpr uint64_t kDeflateRatio = 1032;  // bytes that a byte of deflate makes at most
+
 // All of `in` into exactly `bytes` bytes. Throws DataError naming `what`: damaged, of another
 // length, more bytes than such a stream can hold.
 std::string inflate_all(std::string_view in, uint64_t bytes, DeflateKind kind,

@@ -20,7 +20,7 @@ constexpr uint32_t kLocalSignature = 0x04034B50;
 constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56;
 constexpr uint64_t kLocalBytes = 30, kMemberBytes = 46;
 constexpr uint64_t kMaxMembers = 1 << 20, kMaxDirectoryBytes = uint64_t{1} << 28;
-constexpr uint64_t kDeflateRatio = 1032, kDeflateSlack = 64;
+constexpr uint64_t kDeflateSlack = 64;
 constexpr uint16_t kEncrypted = 1, kZip64Extra = 1;
 
 std::span<const uint8_t> as_bytes(const std::string& text) {
