@@ -29,10 +29,11 @@ if(FOVEA_TESTS)
   target_compile_options(fovea_pch_tests PRIVATE ${FOVEA_UNOPTIMIZED})
 endif()
 
-# Sixteen files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
+# Many files at a time: what headers and their templates cost is paid once for all of them. Names in the anonymous
 # namespaces of a folder are therefore unique. Highway compiles a file once per instruction set, by including it again.
 function(fovea_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${FOVEA_UNITY}
+                        UNITY_BUILD_BATCH_SIZE ${FOVEA_UNITY_FILES})
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     file(STRINGS "${source}" includes_itself REGEX "foreach_target.h" LIMIT_COUNT 1)

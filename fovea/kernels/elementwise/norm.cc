@@ -204,7 +204,7 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
   }
 };
 
-OptionalTensor as_float(const at::Tensor& x) {
+OptionalTensor float_or_none(const at::Tensor& x) {
   if (!x.defined()) return std::nullopt;
   return x.to(at::kFloat).contiguous();
 }
@@ -244,8 +244,8 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
   check_length("layer_norm", "bias", x, bias);
   if (has_norm_kernel(x) && x.numel() > 0) {
     const bool wants_skip = told && x.is_cuda();
-    const auto made = LayerNormFunction::apply(x, as_float(weight), as_float(bias), eps, wants_skip,
-                                               told ? &told->rows : nullptr);
+    const auto made = LayerNormFunction::apply(x, float_or_none(weight), float_or_none(bias), eps,
+                                               wants_skip, told ? &told->rows : nullptr);
     if (told && !made[0].requires_grad()) told->rows.reset();
     if (wants_skip) told->skip = made[1];
     return made[0];
