@@ -3,9 +3,11 @@
 
 recipes/elastic/fashion_t2t.yaml on two workers, each with a core, the second's shared with two processes that spin. The accuracy is the one
 that the smallest batch ends with; the ratio is the time to the first evaluation with as much over the time that the smallest batch
-took. Both sides run by turns for each seed. Times are the machine's clock, from the first published step on, for it is the spinning that counts.
+took. A large batch learns less from a sample and has more of them in the same time: its run is longer in epochs (--longer) and shorter by the
+clock. Both sides run by turns for each seed. Times are the machine's clock, from the first published step on, for it is the spinning
+that counts.
 
-    python3 benchmarks/elastic/adaptive.py [--seeds 3] [--epochs 10] [--override KEY=VALUE ...] [--write]
+    python3 benchmarks/elastic/adaptive.py [--seeds 3] [--epochs 3] [--longer 1.33] [--override KEY=VALUE ...] [--write]
 """
 
 import argparse
@@ -26,7 +28,7 @@ from elastic_processes import ElasticRun, check, lines_of  # noqa: E402
 RECIPE = ROOT / "recipes/elastic/fashion_t2t.yaml"
 BAR = 0.8
 SPINNING = 2
-SIDES = {"smallest batch": ["elastic.enable_adjust=false"], "adaptive batch": []}
+SMALLEST, ADAPTIVE = "smallest batch", "adaptive batch"
 
 
 @contextlib.contextmanager
@@ -59,8 +61,9 @@ def evaluations(run):
 
 def measure(args, side, seed):
     folder = args.folder / f"{side.replace(' ', '_')}-{seed}"
-    options = [*SIDES[side], f"run.seed={seed}", f"trainer.max_epochs={args.epochs}", f"trainer.eval_every_epochs={args.eval_every}",
-               "elastic.min_workers=2", "log.tensorboard=false", *args.override]
+    epochs = args.epochs if side == SMALLEST else args.epochs * args.longer
+    options = [f"elastic.enable_adjust={str(side == ADAPTIVE).lower()}", f"run.seed={seed}", f"trainer.max_epochs={epochs:g}",
+               f"trainer.eval_every_epochs={args.eval_every}", "elastic.min_workers=2", "log.tensorboard=false", *args.override]
     cores = sorted(os.sched_getaffinity(0))
     check(len(cores) >= 2, "this needs two cores; there are", cores)
     with spinning(cores[1]), ElasticRun(args.fovea, RECIPE, folder, *options) as run:
@@ -74,9 +77,9 @@ def measure(args, side, seed):
 
 
 def row_of(args, seed):
-    names = list(SIDES) if seed % 2 else list(reversed(SIDES))  # by turns
+    names = [SMALLEST, ADAPTIVE] if seed % 2 else [ADAPTIVE, SMALLEST]  # by turns
     runs = {name: measure(args, name, seed) for name in names}
-    (fixed, _), (adaptive, batch) = (runs[name] for name in SIDES)
+    (fixed, _), (adaptive, batch) = runs[SMALLEST], runs[ADAPTIVE]
     whole, accuracy = fixed[-1]
     reached = next((seconds for seconds, top1 in adaptive if top1 >= accuracy), None)
     return {"seed": seed, "accuracy": accuracy, "fixed": whole, "reached": reached, "best": max(top1 for _, top1 in adaptive),
@@ -100,7 +103,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=float, default=10)
+    parser.add_argument("--epochs", type=float, default=3, help="of the smallest batch")
+    parser.add_argument("--longer", type=float, default=4 / 3, help="epochs of the adaptive batch over these")
     parser.add_argument("--eval-every", type=float, default=0.5, help="epochs between two evaluations")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
     provenance.add_report_arguments(parser)
@@ -110,7 +114,7 @@ def main():
         rows = [row_of(args, seed) for seed in range(1, args.seeds + 1)]
     provenance.show(args, "elastic_adaptive", [
         "# A batch that follows the gradients", "",
-        f"{provenance.line()} recipes/elastic/fashion_t2t.yaml, {args.epochs:g} epochs, an evaluation each {args.eval_every:g}, two workers with a "
+        f"{provenance.line()} recipes/elastic/fashion_t2t.yaml, {args.epochs:g} epochs of the smallest batch and {args.epochs * args.longer:g} of the adaptive one, an evaluation each {args.eval_every:g}, two workers with a "
         f"core each, the second's shared with {SPINNING} processes that spin{'; ' + ' '.join(args.override) if args.override else ''}. Load of the "
         f"machine at the end: {os.getloadavg()[0]:.1f}.", "", *table(rows)])
 
