@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/train/bench/machine.h"
 #include "fovea/train/evaluate/recipe_data.h"
+#include "fovea/train/recipe/model_identity.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step/pass_size.h"
 
@@ -50,17 +52,43 @@ double loader_bytes_of_sample(const train::TrainConfig& config) {
   return kBytesOfValue * values * static_cast<double>(config.data.prefetch + config.data.threads);
 }
 
-int64_t largest_batch(const train::TrainConfig& config, c10::Device device,
-                      const ProfilerOptions& options, int64_t most, const std::string& name) {
+// Trained ones, as they are where passes at the same time have theirs.
+double gradient_bytes(const train::TrainConfig& config) {
+  int64_t values = 0;
+  for (const auto& parameter : train::make_model_without_values(config)->parameters()) {
+    values += parameter.numel();
+  }
+  return static_cast<double>(kBytesOfValue * values);
+}
+
+// What memory holds of passes.
+struct HeldPasses {
+  elastic::MemorySearch search;
+  elastic::LargestBatch found;
+
+  int64_t largest() const { return found.local_batch; }
+  // The largest batch of each number of them at the same time, above one.
+  std::map<int64_t, int64_t> largest_at_once(int64_t most_concurrent) const {
+    std::map<int64_t, int64_t> largest;
+    for (int64_t number = 2; number <= most_concurrent; number *= 2) {
+      const auto batch = elastic::largest_at_once(search, found, number);
+      if (batch > 0) largest[number] = batch;
+    }
+    return largest;
+  }
+};
+
+HeldPasses held_passes(const train::TrainConfig& config, c10::Device device,
+                       const ProfilerOptions& options, int64_t most, const std::string& name) {
   const bool is_cpu = device.is_cpu();
   const double free =
       static_cast<double>(is_cpu ? free_memory_bytes() : elastic::device_memory_bytes(device));
-  const elastic::MemorySearch search{
-      .most = most,
-      .limit_bytes = kUsable * free,
-      .analytic = elastic::analytic_bytes(config, most),
-      .bytes_of_sample = is_cpu ? loader_bytes_of_sample(config) : 0};
-  const auto found = elastic::find_largest_batch(search, [&](const auto& batches) {
+  elastic::MemorySearch search{.most = most,
+                               .limit_bytes = kUsable * free,
+                               .analytic = elastic::analytic_bytes(config, most),
+                               .bytes_of_sample = is_cpu ? loader_bytes_of_sample(config) : 0,
+                               .bytes_of_gradients = gradient_bytes(config)};
+  auto found = elastic::find_largest_batch(search, [&](const auto& batches) {
     options.progress(fmt::format("{}: memory of a batch of {}", name, batches.back()));
     auto trials = try_batches_apart({.kind = "memory",
                                      .device = is_cpu ? "cpu" : name,
@@ -70,17 +98,19 @@ int64_t largest_batch(const train::TrainConfig& config, c10::Device device,
     return trials;
   });
   if (found.local_batch == 0) no_memory(name, search.limit_bytes);
-  return found.local_batch;
+  return {std::move(search), std::move(found)};
 }
 
-std::vector<elastic::ComputationPoint> computation_of(const train::TrainConfig& config,
-                                                      data::LoaderSetup data, int64_t largest,
-                                                      const ProfilerOptions& options,
-                                                      const std::string& name) {
+std::vector<elastic::ComputationPoint> computation_of(
+    const train::TrainConfig& config, elastic::PassMeter& meter, int64_t largest,
+    const std::map<int64_t, int64_t>& largest_at_once, const ProfilerOptions& options,
+    const std::string& name) {
   const auto device = train::compute_options(config.device).device;
-  elastic::PassMeter meter(config, std::move(data));
   const auto measure = [&](const elastic::PassShape& shape, int64_t warmup, int64_t steps) {
-    options.progress(fmt::format("{}: passes of {} samples", name, shape.local_batch));
+    options.progress(fmt::format(
+        "{}: {} of {} samples", name,
+        shape.concurrent > 1 ? fmt::format("{} passes at once", shape.concurrent) : "passes",
+        shape.local_batch));
     try {
       return meter.measure(shape, warmup, steps);
     } catch (const std::exception& error) {  // others may have taken memory since the trial
@@ -91,9 +121,33 @@ std::vector<elastic::ComputationPoint> computation_of(const train::TrainConfig& 
   };
   return elastic::measure_batches({.kind = options.search,
                                    .largest = largest,
-                                   .most_concurrent = elastic::PassMeter::kMaxConcurrent,
+                                   .largest_at_once = largest_at_once,
                                    .pause = [&] { pause_for(options.pause); }},
                                   measure);
+}
+
+// Of each batch that was measured, as many at the same time as memory holds; fewer than were found
+// not to fit after all.
+std::vector<elastic::MemoryPoint> memory_of(const HeldPasses& held,
+                                            const std::map<int64_t, int64_t>& largest_at_once,
+                                            int64_t most_concurrent,
+                                            const std::vector<elastic::ComputationPoint>& points) {
+  std::map<int64_t, int64_t> measured;  // the largest batch, by workers at the same time
+  for (const auto& point : points) {
+    auto& batch = measured[point.concurrent];
+    batch = std::max(batch, point.local_batch);
+  }
+  std::vector<elastic::MemoryPoint> memory;
+  for (const auto& point : points) {
+    if (point.concurrent != 1) continue;
+    const auto batch = point.local_batch;
+    auto most = elastic::passes_held(held.search, held.found, batch, most_concurrent);
+    for (const auto& [number, largest] : largest_at_once) {
+      if (batch <= largest && batch > measured[number]) most = std::min(most, number - 1);
+    }
+    memory.push_back({.local_batch = batch, .max_concurrent = std::max<int64_t>(1, most)});
+  }
+  return memory;
 }
 
 elastic::DeviceProfile profile_device(const train::TrainConfig& recipe, const std::string& name,
@@ -102,22 +156,21 @@ elastic::DeviceProfile profile_device(const train::TrainConfig& recipe, const st
   const auto compute = train::compute_options(config.device);
   elastic::DeviceProfile profile{
       .fingerprint = train::fingerprint_of(compute.device, at::get_num_threads()),
-      .model = elastic::model_identity(config.model),
+      .model = train::model_identity(config.model),
       .dtype = train::dtype_name(compute.dtype),
       .memory_bytes = elastic::device_memory_bytes(compute.device)};
   auto data = train::open_training_setup(config);
   const auto most = std::min(options.local_batch.value_or(config.data.global_batch_size),
                              elastic::largest_batch_of(data));
-  const auto largest = largest_batch(config, compute.device, options, most, name);
+  const auto held = held_passes(config, compute.device, options, most, name);
+  const auto largest = held.largest();
   options.say(fmt::format("{}: {}: holds a batch of {}{}", name, profile.fingerprint, largest,
                           largest == most ? ", the largest that was asked for" : ""));
-  profile.computation = computation_of(config, std::move(data), largest, options, name);
+  elastic::PassMeter meter(config, std::move(data));
+  const auto largest_at_once = held.largest_at_once(meter.most_concurrent());
+  profile.computation = computation_of(config, meter, largest, largest_at_once, options, name);
   if (profile.computation.empty()) no_memory(name, static_cast<double>(free_memory_bytes()));
-  int64_t most_measured = 0;
-  for (const auto& point : profile.computation) {
-    most_measured = std::max(most_measured, point.local_batch);
-  }
-  profile.memory = {{.local_batch = most_measured, .max_concurrent = 1}};
+  profile.memory = memory_of(held, largest_at_once, meter.most_concurrent(), profile.computation);
   profile.measured = train::timestamp_now();
   return profile;
 }

@@ -92,12 +92,12 @@ def report(found):
 
 
 def write_section(text, heading=HEADING):
-    """In place of the one that the kept results have."""
+    """In place of the one that the kept results have; others stay. A heading of one # is that of the file, without its sections."""
     path = provenance.RESULTS / f"{provenance.kept_name('elastic')}.md"
-    kept = path.read_text() if path.exists() else "# Elastic runs\n"
-    before, _, rest = kept.partition(heading)
+    kept = "\n" + (path.read_text() if path.exists() else "# Elastic runs\n")
+    before, _, rest = kept.partition(f"\n{heading}\n")
     _, mark, behind = rest.partition("\n## ")
-    path.write_text(before.rstrip("\n") + f"\n\n{heading}\n\n{text}\n" + (f"{mark}{behind}" if mark else ""))
+    path.write_text(f"{before.rstrip()}\n\n{heading}\n\n{text}\n{mark}{behind}".lstrip("\n"))
     print(f"written: {path}")
 
 

@@ -21,7 +21,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tools")]
+sys.path += [str(ROOT / "benchmarks"), str(ROOT / "benchmarks/elastic"), str(ROOT / "tools")]
+import pair  # noqa: E402
 import provenance  # noqa: E402
 import tiny_run  # noqa: E402
 from elastic_processes import LEASE, ElasticRun, lines_of, wait_for  # noqa: E402
@@ -29,6 +30,7 @@ from elastic_processes import LEASE, ElasticRun, lines_of, wait_for  # noqa: E40
 RECIPE = ROOT / "recipes/fashion_mnist/quickstart.yaml"
 FIRST = 10  # steps before those that count
 ENDLESS = 10**6
+HEADING = "# Elastic runs"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -199,12 +201,14 @@ def main():
         steps = by_turns(args, SIDES, args.rounds)
         faults = by_turns(args, FAULTS, args.rounds)
     step = statistics.median(elapsed for elapsed, _ in steps["two processes"]) / 1000
-    provenance.show(args, "elastic", [
-        "# Elastic runs", "",
+    text = "\n".join([
         f"{provenance.line()} recipes/fashion_mnist/quickstart.yaml in float32, batches of {args.batch_size}, a thread a process, "
         f"{args.rounds} rounds by turns, {args.steps} steps each. Load of the machine at the end: {os.getloadavg()[0]:.1f}. Of etcd and the "
         "scheduler, which wait, no time is counted.", "",
-        *table_of_steps(steps), *table_of_faults(faults, step)])
+        *table_of_steps(steps), *table_of_faults(faults, step), *(["", args.note] if args.note else [])])
+    print(text)
+    if args.write:
+        pair.write_section(text, HEADING)
 
 
 if __name__ == "__main__":

@@ -305,7 +305,29 @@ Advice DeviceAdviser::look(const Situation& situation, const PlanOptions& option
   return last_;
 }
 
-std::shared_ptr<Adviser> make_adviser(const train::ElasticConfig& config) {
+namespace {
+
+// What was measured of passes as the run takes them: so many at once, or one after another where
+// that was not measured.
+ProfileSet as_run(ProfileSet profiles, std::optional<int64_t> concurrent_passes) {
+  if (!concurrent_passes) return profiles;
+  for (auto& device : profiles.devices) {
+    const bool is_measured =
+        std::any_of(device.computation.begin(), device.computation.end(), [&](const auto& point) {
+          return point.concurrent == *concurrent_passes &&
+                 point.concurrent <= device.max_concurrent(point.local_batch);
+        });
+    std::erase_if(device.computation, [&](const auto& point) {
+      return point.concurrent != (is_measured ? *concurrent_passes : 1);
+    });
+  }
+  return profiles;
+}
+
+}  // namespace
+
+std::shared_ptr<Adviser> make_adviser(const train::ElasticConfig& config,
+                                      std::optional<int64_t> concurrent_passes) {
   const auto weight = cost_weight_from(config.objective);
   if (!weight) {
     fail<ConfigError>("elastic.objective: found '{}'; expected time, cost or a number from 0 to 1",
@@ -314,8 +336,9 @@ std::shared_ptr<Adviser> make_adviser(const train::ElasticConfig& config) {
   if (config.profile_dir.empty() || config.propose == "off") return nullptr;
   Cluster cluster;
   if (!config.gpu_cluster_info.empty()) cluster = load_cluster(config.gpu_cluster_info, {});
-  return std::make_shared<DeviceAdviser>(read_profiles(config.profile_dir), std::move(cluster),
-                                         *weight, config.propose == "apply");
+  return std::make_shared<DeviceAdviser>(
+      as_run(read_profiles(config.profile_dir), concurrent_passes), std::move(cluster), *weight,
+      config.propose == "apply");
 }
 
 }  // namespace fovea::elastic

@@ -58,6 +58,8 @@ class DeviceAdviser : public Adviser {
 
 // As a recipe says, whose paths are looked for from here; null: it has no profiles, or
 // elastic.propose is off. Throws ConfigError, DataError: the files.
-std::shared_ptr<Adviser> make_adviser(const train::ElasticConfig& config);
+// concurrent_passes: the trainer's; nothing: whatever gains.
+std::shared_ptr<Adviser> make_adviser(const train::ElasticConfig& config,
+                                      std::optional<int64_t> concurrent_passes);
 
 }  // namespace fovea::elastic

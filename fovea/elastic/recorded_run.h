@@ -15,9 +15,9 @@ namespace fovea::elastic {
 // of a step before; metrics.jsonl how long steps took, and what else took time between them. Each
 // worker becomes a host with one device whose profile is a straight line through its own times:
 // what goes with its rows is its own, the rest is alike for all of them. What is exchanged follows
-// from the least time that a member was in collectives, and the lines are scaled so that they come
-// to the steps' times over each generation. Samples are counted as whole batches, so that the last,
-// small one of an epoch is one like others.
+// from the least time that a member was in collectives, and the lines are scaled so that on the
+// mean over steps they come to the steps' times. Samples are counted as whole batches, so that the
+// last, small one of an epoch is one like others.
 //
 // Rates, pauses and what else takes time are those of a first part of the run. The rest is a
 // prediction: who came and went when is taken from the run, how far it came is not.

@@ -89,7 +89,7 @@ RunHost::RunHost(const train::TrainConfig& config, const std::optional<EtcdPlace
                        .last_generation = last_generation(dir),
                        .patience = std::chrono::milliseconds(
                            static_cast<int64_t>(1000 * config.elastic.patience)),
-                       .adviser = make_adviser(config.elastic)});
+                       .adviser = make_adviser(config.elastic, config.trainer.concurrent_passes)});
   folder_.write_config(config);
   place_ = {.etcd = fmt::format("{}", fmt::join(client_->place().endpoints, ",")),
             .run = keys_.run()};

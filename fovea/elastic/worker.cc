@@ -58,9 +58,9 @@ std::string identity_of(const train::TrainConfig& config) {
 namespace {
 
 // Without one the worker schedules as without profiles.
-std::shared_ptr<Adviser> adviser_of(const train::ElasticConfig& config) {
+std::shared_ptr<Adviser> adviser_of(const train::TrainConfig& config) {
   try {
-    return make_adviser(config);
+    return make_adviser(config.elastic, config.trainer.concurrent_passes);
   } catch (const Error& error) {
     log_warning(fmt::format("elastic: this worker would propose no devices: {}", error.what()));
     return nullptr;
@@ -99,7 +99,7 @@ Worker::Worker(const EtcdClient& client, RunKeys keys, const train::TrainConfig&
                    SchedulerOptions{.name = options_.name,
                                     .lease_seconds = config.elastic.lease,
                                     .last_generation = last_generation(config.run.dir),
-                                    .adviser = adviser_of(config.elastic)});
+                                    .adviser = adviser_of(config)});
   follower_.emplace(plans_, [this](const Plan& plan) {
     if (!offers_.renew_after(plan.store)) return;
     presence_->change([this](WorkerRecord& worker) { worker.store = offers_.current(); });

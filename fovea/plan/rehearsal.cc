@@ -181,7 +181,10 @@ Rehearsal rehearse(const train::TrainConfig& config, const parallel::MeshShape& 
   for (const auto& parameter : models::build_model(config.model, at::kMeta)->parameters()) {
     result.num_parameters += parameter.numel();
   }
-  train::MeshState state(config, mesh, train::ModelStart::without_values(config),
+  auto planned = config;
+  if (!planned.trainer.concurrent_passes)
+    planned.trainer.concurrent_passes = 1;  // nothing is tried
+  train::MeshState state(planned, mesh, train::ModelStart::without_values(config),
                          options_of(config, result.micro_batch_size));
   state.model->train();
   state.options.concurrent = nullptr;  // what more it takes is added below

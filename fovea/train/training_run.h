@@ -101,10 +101,12 @@ struct TrainingRun {
   // A step that broke off as ranks were lost, and is done all the same: finished by itself, with
   // this outcome, or (none) before.
   void count_broken_step(const std::optional<StepOutcome>& finished);
-  // Batches have another size from here on. Throws ConfigError.
+  // Batches have another size from change_position() on. Throws ConfigError.
   void change_batch(int64_t size);
   // The same where somebody asked for it, once for each request; empty: nobody did.
   void take_batch_request(const std::string& request, int64_t size);
+  // Here; before the first step behind it, as steps are counted in batches of the first one's size.
+  int64_t change_position() const { return position > 0 ? position : order().position_of(1); }
 
   void restore(const JsonValue& scalars);
   void restore_batch(const JsonValue& scalars);
@@ -166,7 +168,8 @@ struct TrainingRun {
   std::optional<StepTrace> timeline;
   std::optional<RunClock> clock;                   // of who writes
   std::optional<elastic::AdaptiveBatch> adaptive;  // nothing: the batch does not change by itself
-  std::string batch_request;  // the last one that was asked for and taken; empty: none
+  std::string batch_request;               // the last one that was asked for and taken; empty: none
+  data::BatchSizeChange requested_change;  // what it came to
 
   int64_t step = 0;      // optimizer steps done
   int64_t position = 0;  // samples consumed, over all epochs: the state of the data

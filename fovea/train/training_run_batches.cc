@@ -37,6 +37,10 @@ nlohmann::json TrainingRun::batch_scalars() const {
   auto scalars = nlohmann::json::object();
   if (adaptive) scalars["adaptive_batch"] = state_of(*adaptive);
   if (!batch_request.empty()) scalars["batch_request"] = batch_request;
+  // It was taken, and no batch has it yet: who goes on from here does not take it again.
+  if (requested_change.size > 0 && requested_change.position >= position) {
+    scalars["requested_change"] = {requested_change.position, requested_change.size};
+  }
   if (!order().has_changes()) return scalars;
   auto& sizes = scalars["batch_schedule"] = nlohmann::json::array();
   for (const auto& change : data::schedule_before(order().batch_schedule(), position)) {
@@ -63,7 +67,7 @@ void TrainingRun::append_change(const data::BatchSizeChange& change) {
 }
 
 void TrainingRun::change_batch(int64_t size) {
-  append_change({position, size, "the plan of the run"});
+  append_change({change_position(), size, "the plan of the run"});
   if (!adaptive || adaptive->batch() == size) return;
   log->say(fmt::format("step {}: batches of {} samples, {} before", step, size, adaptive->batch()));
   adaptive->change_to(size);
@@ -73,6 +77,7 @@ void TrainingRun::change_batch(int64_t size) {
 void TrainingRun::take_batch_request(const std::string& request, int64_t size) {
   if (request.empty() || request == batch_request) return;
   batch_request = request;
+  requested_change = {change_position(), size, {}};
   training.loader->seek(position);  // a step that broke off has taken its batch
   change_batch(size);
 }
@@ -100,6 +105,12 @@ void TrainingRun::adopt_batch_schedule(const JsonValue& scalars) {
 // A checkpoint of a run whose batch did not follow its gradients has nothing of it.
 void TrainingRun::restore_batch(const JsonValue& scalars) {
   if (const auto request = scalars.find("batch_request")) batch_request = request->text();
+  if (const auto change = scalars.find("requested_change")) {
+    const auto numbers = change->integers();
+    if (numbers.size() != 2) change->refuse("[position, size]");
+    requested_change = {numbers[0], numbers[1], {}};
+    append_change({numbers[0], numbers[1], "the run"});
+  }
   const auto found = scalars.find("adaptive_batch");
   if (!adaptive || !found) return;
   adaptive->restore({.batch = static_cast<int64_t>(found->at("batch").count()),
@@ -108,7 +119,7 @@ void TrainingRun::restore_batch(const JsonValue& scalars) {
                      .signal = found->at("signal").number(),
                      .noise = found->at("noise").number()});
   // The change that the last step brought, which no batch has seen yet.
-  if (adaptive->batch() > 0) append_change({position, adaptive->batch(), "the run"});
+  if (adaptive->batch() > 0) append_change({change_position(), adaptive->batch(), "the run"});
 }
 
 // Position and schedule are one state: what lies before the position is done.

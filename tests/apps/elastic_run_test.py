@@ -126,6 +126,18 @@ def adaptive_batch_takes_requests(bench):
     check(2 * BATCH + 1 in batches and sorted(batches[:4]) == batches[:4], "batches of", batches)
 
 
+def batch_is_asked_for_before_the_first_step(bench):
+    """As after workers that all went before it: it counts from the second batch on."""
+    schedule = bench.folder / "asked_early.yaml"
+    schedule.write_text(f"[{{position: {BATCH}, size: {2 * BATCH}}}]\n")
+    processes.train(bench.fovea, bench.recipe, bench.folder / "whole_asked_early", f"data.batch_schedule={schedule}")
+    with bench.run("asked_early") as run:
+        run.ask("scale", "--global-batch", 2 * BATCH)
+        run.worker("a", "b")
+        run.finish()
+    processes.check_same_bits(bench.folder / "whole_asked_early", run.folder)
+
+
 def goes_on_with_train(bench):
     with bench.run("stopped") as run:
         run.worker("a", "b")
@@ -223,7 +235,7 @@ def shares_follow_speed(bench):
 
 
 SCENARIOS = [same_bits, shares_follow_speed, histories, all_killed, same_bits_with_growing_batch, same_bits_with_adaptive_batch,
-             adaptive_batch_takes_requests, goes_on_with_train, zero3_reads_what_is_lost,
+             adaptive_batch_takes_requests, batch_is_asked_for_before_the_first_step, goes_on_with_train, zero3_reads_what_is_lost,
              hsdp_reads_from_copies]
 
 

@@ -93,6 +93,29 @@ TEST(ElasticSimulateTest, PoliciesAreComparedOnOneTrace) {
   EXPECT_EQ(one["hours"], ours["hours"]);
 }
 
+// elastic.shares_gain and shares_after are those of the config that the trace names.
+TEST(ElasticSimulateTest, SharesFollowTheKeysOfTheConfig) {
+  const support::TempDir dir;
+  const auto jabas = parse_json(read_file(kSamples + "jabas.json", 1 << 20), "jabas.json");
+  const auto hours_with = [&](const std::string& keys) {
+    std::string config = "elastic:\n" + keys;
+    for (const auto& [key, value] : jabas.items()) {
+      const bool is_path = key.ends_with("_dir") || key == "gpu_cluster_info";
+      if (is_path) config += "  " + key + ": " + kSamples + value.get<std::string>() + "\n";
+    }
+    const auto trace = dir.write(
+        "t.jsonl", "{\"config\": \"" + dir.write("c.yaml", config) +
+                       "\", \"global_batch\": 128, \"samples\": 1e7, \"hours\": 900, "
+                       "\"change_s\": 0}\n{\"hour\": 0, \"event\": \"join\", \"host\": \"node0\"}\n"
+                       "{\"hour\": 0, \"event\": \"join\", \"host\": \"node1\"}\n");
+    return json_of("elastic simulate " + trace + " --policy elastic")["hours"].get<double>();
+  };
+  const auto soon = hours_with(""), late = hours_with("  shares_after: 20000\n");
+  EXPECT_LT(soon, late);
+  EXPECT_LT(late, hours_with("  shares_gain: 0.9\n"));
+  EXPECT_EQ(hours_with("  shares_gain: 0.9\n"), hours_with("  shares: equal\n"));
+}
+
 TEST(ElasticSimulateTest, ABadTraceIsRefusedByItsLine) {
   const support::TempDir dir;
   const auto head = "{\"config\": \"" + kSamples +

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
@@ -80,11 +81,44 @@ TEST_F(ProfileTest, IsMeasuredShownAndSolvedWith) {
   const auto refused = run_fovea("elastic solve " + config(2) + " --global-batch 7");
   EXPECT_EQ(refused.exit_code, static_cast<int>(ExitCode::kData));
   EXPECT_THAT(refused.output, AllOf(HasSubstr("solve.yaml:3"), HasSubstr("depth=2")));
+  const auto trace = folder_.write(
+      "trace.jsonl",
+      std::string(
+          "{\"config\": \"solve.yaml\", \"global_batch\": 6, \"samples\": 600, \"hours\": 1}\n"
+          "{\"hour\": 0, \"event\": \"join\", \"host\": \"a\"}\n"));
+  const auto other_trace = run_fovea("elastic simulate " + trace);
+  EXPECT_EQ(other_trace.exit_code, static_cast<int>(ExitCode::kData));
+  EXPECT_EQ(other_trace.output, refused.output);
+  config(1);
+  const auto simulated = run_fovea("elastic simulate " + trace + " --json");
+  ASSERT_EQ(simulated.exit_code, 0) << simulated.output;
+  EXPECT_EQ(parse_json(simulated.output, "output")["is_done"], true);
 
   // The folder is of that model.
   const auto other = run_fovea(fmt::format("profile {} --out {}", recipe(2), dir()));
   EXPECT_EQ(other.exit_code, static_cast<int>(ExitCode::kConfig));
   EXPECT_THAT(other.output, AllOf(HasSubstr("depth=1"), HasSubstr("depth=2")));
+}
+
+// Of two threads, 1, 2 and 3 samples of each of two passes; `auto` goes by them.
+TEST_F(ProfileTest, PassesAtOnceAreMeasuredWhereThereAreThreads) {
+  const auto measured = run_fovea(profile("--json device.threads=2"), "2>/dev/null");
+  ASSERT_EQ(measured.exit_code, 0);
+  const auto device = parse_json(measured.output, "output")["devices"][0];
+  std::vector<int64_t> at_once;
+  for (const auto& point : device["points"]) {
+    if (point["concurrent"] == 2) at_once.push_back(point["local_batch"]);
+  }
+  EXPECT_THAT(at_once, ElementsAre(1, 2, 3));
+  for (const auto& point : device["memory"]) {
+    EXPECT_EQ(point["max_concurrent"], point["local_batch"] <= 3 ? 2 : 1) << point;
+  }
+  const auto trained = run_fovea(
+      fmt::format("train {} device.threads=2 elastic.profile_dir={} trainer.micro_batch_size=2 "
+                  "trainer.concurrent_passes=auto",
+                  recipe(), dir()));
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  EXPECT_THAT(trained.output, HasSubstr("at once of 3 passes of 2 samples, by the profile of"));
 }
 
 // Of what a process may have: with all of the data a step would take a gigabyte. How much of its
@@ -97,8 +131,8 @@ TEST_F(ProfileTest, TheLargestBatchIsWhatMemoryHolds) {
   if (result.exit_code == static_cast<int>(ExitCode::kOutOfMemory)) return;  // not one sample
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const auto device = parse_json(result.output, "output")["devices"][0];
-  EXPECT_LT(device["memory"][0]["local_batch"], 64);
-  EXPECT_EQ(device["batches"].back(), device["memory"][0]["local_batch"]);
+  EXPECT_LT(device["memory"].back()["local_batch"], 64);
+  EXPECT_EQ(device["batches"].back(), device["memory"].back()["local_batch"]);
 }
 
 int free_port() {

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fovea/core/error.h"
 #include "tests/elastic/solve/solve_cases.h"
+#include "tests/support/temp_dir.h"
 
 namespace fovea::elastic {
 namespace {
@@ -161,14 +163,39 @@ TEST(DeviceAdviserTest, ARunNeedsItsLeastWorkers) {
 
 TEST(DeviceAdviserTest, RecipesSayWhatIsWeighed) {
   train::ElasticConfig config;
-  EXPECT_EQ(make_adviser(config), nullptr);
+  EXPECT_EQ(make_adviser(config, 1), nullptr);
   config.objective = "speed";
-  EXPECT_THROW(make_adviser(config), ConfigError);
+  EXPECT_THROW(make_adviser(config, 1), ConfigError);
   config.objective = "0.5";
   config.profile_dir = "/nowhere";
-  EXPECT_THROW(make_adviser(config), DataError);
+  EXPECT_THROW(make_adviser(config, 1), DataError);
   config.propose = "off";
-  EXPECT_EQ(make_adviser(config), nullptr);
+  EXPECT_EQ(make_adviser(config, 1), nullptr);
+}
+
+// Times are those of passes as the run takes them: one after another, so many at once, or `auto`.
+TEST(DeviceAdviserTest, PassesAtOnceCountWhereTheRunTakesThem) {
+  const support::TempDir dir;
+  ProfileSet profiles{.source = "profiles", .model = "vit"};
+  profiles.devices = {testing::device_profile("fast", 1, 8, 1)};
+  auto& device = profiles.devices.front();
+  device.memory = {{.local_batch = 8, .max_concurrent = 2}};
+  device.computation = {
+      {.local_batch = 8, .concurrent = 1, .forward_ms = 4, .backward_ms = 6, .update_ms = 1},
+      {.local_batch = 8, .concurrent = 2, .forward_ms = 5, .backward_ms = 7, .update_ms = 1}};
+  testing::add_network(profiles, 5, 0.1);
+  write_profiles(profiles, dir.path());
+  train::ElasticConfig config;
+  config.profile_dir = dir.path();
+  PresentWorker worker{.name = "a"};
+  worker.record.device = "fast";
+  const auto ms = [&](std::optional<int64_t> passes) {
+    return make_adviser(config, passes)->profile_ms(worker, 16).value();
+  };
+  EXPECT_EQ(ms(1), 21);
+  EXPECT_EQ(ms(2), 13);
+  EXPECT_EQ(ms(std::nullopt), 13);
+  EXPECT_EQ(ms(3), 21);  // was not measured
 }
 
 }  // namespace

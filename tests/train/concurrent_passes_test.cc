@@ -14,8 +14,11 @@
 #include <thread>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
+#include "fovea/elastic/solve/profile.h"
 #include "fovea/parallel/slot_reducer.h"
-#include "fovea/train/bench/pass_group.h"
+#include "fovea/train/bench/machine.h"
+#include "fovea/train/recipe/model_identity.h"
 #include "fovea/train/step/pass_size.h"
 #include "tests/support/close.h"
 #include "tests/train/model_cases.h"
@@ -25,8 +28,10 @@
 namespace fovea::train {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::ModelCase;
+using ::testing::Not;
 using testing::StepPieces;
 
 // What a step comes to before the update.
@@ -162,7 +167,7 @@ TEST(ConcurrentPassesTest, WhatIsFoundChangesNoBitAndIsOneOfTheCandidates) {
   int64_t steps = 0;
   for (; !concurrent.is_settled(); ++steps) {
     ASSERT_LT(steps, 100);
-    tried.insert(concurrent.at_once(100));
+    tried.insert(concurrent.at_once(100, 1));
     taken.options.concurrent = &concurrent;
     const StepParts parts{.model = *pieces.model,
                           .task = *pieces.task,
@@ -175,19 +180,19 @@ TEST(ConcurrentPassesTest, WhatIsFoundChangesNoBitAndIsOneOfTheCandidates) {
   }
   EXPECT_EQ(tried, (std::set<int64_t>{1, 2, 4}));
   EXPECT_EQ(steps, 18);
-  EXPECT_EQ(tried.count(concurrent.at_once(100)), 1u);
+  EXPECT_EQ(tried.count(concurrent.at_once(100, 1)), 1u);
 }
 
 TEST(ConcurrentPassesTest, TheFasterNumberIsTaken) {
   for (const bool is_faster : {true, false}) {
     ConcurrentPasses concurrent(0, 2, c10::kCPU);
     while (!concurrent.is_settled()) {
-      const int64_t number = concurrent.at_once(100);
+      const int64_t number = concurrent.at_once(100, 1);
       const bool is_slow = (number == 1) == is_faster;
       concurrent.run(
           8, 8, [&] { std::this_thread::sleep_for(std::chrono::milliseconds(is_slow ? 20 : 2)); });
     }
-    EXPECT_EQ(concurrent.at_once(100), is_faster ? 2 : 1);
+    EXPECT_EQ(concurrent.at_once(100, 1), is_faster ? 2 : 1);
   }
 }
 
@@ -195,12 +200,12 @@ TEST(ConcurrentPassesTest, TheFasterNumberIsTaken) {
 TEST(ConcurrentPassesTest, NumbersThatNoStepHasPassesForAreNotTaken) {
   ConcurrentPasses concurrent(0, 4, c10::kCPU);
   for (int step = 0; step < 18; ++step) {
-    EXPECT_EQ(concurrent.at_once(1), 1);
+    EXPECT_EQ(concurrent.at_once(1, 1), 1);
     concurrent.run(1, 8, [] {});
   }
   EXPECT_TRUE(concurrent.is_settled());
-  EXPECT_EQ(concurrent.at_once(100), 1);
-  EXPECT_EQ(ConcurrentPasses(3, 4, c10::kCPU).at_once(1), 3);
+  EXPECT_EQ(concurrent.at_once(100, 1), 1);
+  EXPECT_EQ(ConcurrentPasses(3, 4, c10::kCPU).at_once(1, 1), 3);
 }
 
 TEST(ConcurrentPassesTest, WhereMemoryRunsOutAutoTakesFewer) {
@@ -224,26 +229,40 @@ TEST(ConcurrentPassesTest, WhereMemoryRunsOutAutoTakesFewer) {
         expected);
   }
   EXPECT_TRUE(concurrent.is_settled());
-  EXPECT_EQ(concurrent.at_once(100), 1);
+  EXPECT_EQ(concurrent.at_once(100, 1), 1);
   ConcurrentPasses given(2, 2, c10::kCPU);
-  EXPECT_FALSE(given.take_fewer());
+  EXPECT_FALSE(given.take_fewer(2));
 }
 
-TEST(ConcurrentPassesTest, AGroupIsTimedAndChangesNoWeight) {
+// Each step has the number that fits its passes, and no bit hangs on it.
+TEST(ConcurrentPassesTest, WhatIsKnownOfPassesIsNotTried) {
   StepPieces pieces;
   TakenStep taken(pieces);
-  const auto before = pieces.optimizer->flat_param().clone();
+  const auto expected = taken.sums(1);
+  std::vector<std::pair<int64_t, int64_t>> asked;
+  ConcurrentPasses concurrent(
+      [&](int64_t count, int64_t samples) {
+        asked.emplace_back(count, samples);
+        return 3;
+      },
+      4, c10::kCPU);
+  EXPECT_TRUE(concurrent.is_settled());
+  taken.options.concurrent = &concurrent;
   const StepParts parts{.model = *pieces.model,
                         .task = *pieces.task,
                         .optimizer = *pieces.optimizer,
                         .options = taken.options};
-  for (const int64_t workers : {1, 2}) {
-    const auto time = time_pass_group(parts, taken.batch, workers, 2);
-    EXPECT_GT(time.data, 0);
-    EXPECT_GT(time.forward, 0);
-    EXPECT_GT(time.backward, 0);
-  }
-  EXPECT_TRUE(at::equal(pieces.optimizer->flat_param(), before));
+  const auto prepared = prepare_step(parts, taken.batch, 5);
+  expect_same_sums(
+      {pieces.optimizer->flat_grad().clone(), prepared.sums.numbers, prepared.sums.weight},
+      expected);
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_GT(asked[0].first, 3);
+  EXPECT_EQ(asked[0].second, taken.options.micro_batch_size);
+  EXPECT_EQ(concurrent.at_once(2, 1), 2);  // no more than there are passes
+  EXPECT_EQ(concurrent.at_once(1, 1), 1);
+  EXPECT_TRUE(concurrent.take_fewer(3));
+  EXPECT_EQ(concurrent.at_once(8, 1), 1);
 }
 
 class ConcurrentRunTest : public ::testing::Test {
@@ -295,6 +314,68 @@ TEST_F(ConcurrentRunTest, RecomputesWithTheSameBits) {
   fit("one", 1, recomputed);
   fit("two", 2, recomputed);
   testing::expect_same_run(folder_.file("two"), folder_.file("one"));
+}
+
+// A profile of this recipe on this machine, on which two at once take half the time.
+class ProfiledRunTest : public ConcurrentRunTest {
+ protected:
+  ProfiledRunTest() { config_.trainer.max_steps = 2; }
+  ~ProfiledRunTest() override { at::set_num_threads(threads_before_); }
+
+  void write_profile(const std::string& dtype, int64_t threads) {
+    elastic::ProfileSet set{.model = model_identity(config_.model), .bucket_megabytes = {1}};
+    elastic::DeviceProfile device{
+        .fingerprint = fingerprint_of(c10::kCPU, threads), .model = set.model, .dtype = dtype};
+    for (const int64_t concurrent : {1, 2}) {
+      device.computation.push_back(
+          {.local_batch = 8, .concurrent = concurrent, .forward_ms = 4, .backward_ms = 6});
+    }
+    device.memory = {{.local_batch = 8, .max_concurrent = 2}};
+    set.devices = {device};
+    elastic::write_profiles(set, folder_.file("profiles"));
+  }
+  void fit_auto(const std::string& run) {
+    fit(run, {}, [this](TrainConfig& config) {
+      config.device.threads = 2;
+      config.elastic.profile_dir = folder_.file("profiles");
+    });
+  }
+  std::string log_of(const std::string& run) {
+    return read_file(folder_.file(run + "/train.log"), 1 << 20);
+  }
+
+ private:
+  int threads_before_ = at::get_num_threads();
+};
+
+TEST_F(ProfiledRunTest, AutoGoesByAProfile) {
+  write_profile("float32", 2);
+  fit("two", 2, [](TrainConfig& config) { config.device.threads = 2; });
+  fit_auto("auto");
+  testing::expect_same_run(folder_.file("auto"), folder_.file("two"));
+  const auto log = log_of("auto");
+  EXPECT_THAT(log, HasSubstr("trainer.concurrent_passes: 2 at once of 5 passes of 5 samples"));
+  EXPECT_THAT(log, Not(HasSubstr("from here on")));
+}
+
+TEST_F(ProfiledRunTest, AProfileOfAnotherKindOfDeviceSaysNothing) {
+  write_profile("float32", 7);
+  fit_auto("auto");
+  EXPECT_THAT(log_of("auto"), HasSubstr("the first steps try them"));
+}
+
+TEST_F(ProfiledRunTest, AProfileOfAnotherModelOrDtypeIsRefused) {
+  write_profile("bfloat16", 2);
+  EXPECT_THAT(data::testing::message_of<DataError>([&] { fit_auto("auto"); }),
+              AllOf(HasSubstr("elastic.profile_dir"), HasSubstr("in bfloat16, and the run is of")));
+  auto vit = *config_.model.get_if<models::VitConfig>();
+  vit.depth = 1;
+  config_.model = {vit};
+  write_profile("float32", 2);
+  vit.depth = 2;
+  config_.model = {vit};
+  EXPECT_THAT(data::testing::message_of<DataError>([&] { fit_auto("auto"); }),
+              HasSubstr("depth=1"));
 }
 
 // A number that was given and cannot be is refused; auto then takes one.

@@ -6,6 +6,7 @@
 #include "apps/fovea/command_line.h"
 #include "fovea/elastic/control/etcd_client.h"
 #include "fovea/elastic/control/records.h"
+#include "fovea/elastic/solve/solve_config.h"
 
 namespace fovea::app {
 
@@ -37,6 +38,10 @@ void add_elastic_simulate(Command group);
 // "time", "cost", or a number from 0 to 1 between them: the power of the price in what is made
 // least. Throws ConfigError for another word.
 double cost_weight_of(const std::string& objective);
+
+// What a config names, with profiles of the model and dtype that it has, where it is a recipe.
+// Throws as load_solve_input and check_profiles_of_recipe do.
+elastic::SolveInput load_profiled(const std::string& config);
 
 // etcd and the run that the options mean. Throws as etcd_place and find_run do.
 struct OpenRun {

@@ -13,6 +13,7 @@
 #include "apps/fovea/command.h"
 #include "apps/fovea/commands/elastic.h"
 #include "apps/fovea/output.h"
+#include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
@@ -23,6 +24,7 @@
 #include "fovea/elastic/solve/simulation.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/html/html.h"
+#include "fovea/train/recipe/elastic_config.h"
 #include "fovea/train/report/svg_plot.h"
 
 namespace fovea::app {
@@ -70,6 +72,19 @@ std::string config_of(const std::string& trace, const std::string& config) {
   return beside.string();
 }
 
+// What the keys `elastic:` of a recipe say of shares, for what a trace leaves open.
+elastic::TraceHead shares_of(const std::string& config) {
+  const auto tree = parse_config_yaml(read_file(config, kMaxConfigBytes), config);
+  const auto* section = tree.find("elastic");
+  if (section == nullptr) return {};
+  const auto elastic = changed_config(train::ElasticConfig(), {.root = *section}, config);
+  elastic::TraceHead head;
+  head.shares = elastic.shares;
+  head.shares_gain = elastic.shares_gain;
+  head.shares_after = elastic.shares_after;
+  return head;
+}
+
 Loaded load_run(const SimulateArguments& arguments) {
   auto run = elastic::read_recorded_run(arguments.trace, arguments.first_part);
   if (!arguments.save_trace.empty()) elastic::write_recorded_run(run, arguments.save_trace);
@@ -92,8 +107,9 @@ Loaded load(const SimulateArguments& arguments) {
   }
   const auto text = read_file(arguments.trace, kMaxTraceBytes);
   const auto head = elastic::parse_trace_head(text.substr(0, text.find('\n')), arguments.trace);
-  auto input = elastic::load_solve_input(config_of(arguments.trace, head.config));
-  auto trace = elastic::parse_trace(text, arguments.trace, input.cluster);
+  const auto config = config_of(arguments.trace, head.config);
+  auto input = load_profiled(config);
+  auto trace = elastic::parse_trace(text, arguments.trace, input.cluster, shares_of(config));
   return {.cluster = std::move(input.cluster),
           .profiles = std::move(input.profiles),
           .trace = std::move(trace),

@@ -25,6 +25,14 @@ double cost_weight_of(const std::string& objective) {
                     objective);
 }
 
+elastic::SolveInput load_profiled(const std::string& config) {
+  auto input = elastic::load_solve_input(config);
+  if (!input.config.profile_dir.empty()) {
+    elastic::check_profiles_of_recipe(config, input.profiles);
+  }
+  return input;
+}
+
 namespace {
 
 using nlohmann::ordered_json;
@@ -169,10 +177,7 @@ void add_elastic_solve(Command group) {
   command.examples({"fovea elastic solve jabas.json --global-batch 512",
                     "fovea elastic solve jabas.json --global-batch 512 --objective cost --json"});
   command.callback([arguments] {
-    const auto input = elastic::load_solve_input(arguments->config);
-    if (!input.config.profile_dir.empty()) {
-      elastic::check_profiles_of_recipe(arguments->config, input.profiles);
-    }
+    const auto input = load_profiled(arguments->config);
     const auto found = solved(*arguments, input);
     if (arguments->json) {
       say_as_is("{}\n", json_text(to_json(found)));

@@ -27,6 +27,7 @@
 #include "fovea/elastic/profile/recipe_profile.h"
 #include "fovea/parallel/launch_env.h"
 #include "fovea/train/bench/machine.h"
+#include "fovea/train/recipe/model_identity.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/run/phases.h"
 #include "fovea/train/run/progress.h"
@@ -80,7 +81,7 @@ std::optional<ProfileSet> profiles_before(const ProfileArguments& arguments,
                                           const std::vector<std::string>& devices) {
   if (!elastic::has_profiles(arguments.out)) return {};
   auto before = elastic::read_profiles(arguments.out);
-  const auto model = elastic::model_identity(config.model);
+  const auto model = train::model_identity(config.model);
   const auto dtype = on_device(config, devices.front()).device.dtype;
   const auto& there = before.devices.front();
   if (there.model == model && there.dtype == dtype) return before;
@@ -106,7 +107,7 @@ ProfileSet joined(std::optional<ProfileSet> before, ProfileSet now) {
 ProfileSet measured_set(const train::TrainConfig& config, const ProfilerOptions& options,
                         const std::vector<std::string>& devices) {
   const auto own = on_device(config, devices.front());
-  ProfileSet set{.model = elastic::model_identity(config.model)};
+  ProfileSet set{.model = train::model_identity(config.model)};
   set.bucket_megabytes = elastic::bucket_megabytes(own);
   const auto launch = parallel::launch_from(parallel::process_environment());
   if (launch.world_size > 1) {

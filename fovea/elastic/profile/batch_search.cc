@@ -20,8 +20,14 @@ using Samples = std::map<int64_t, std::vector<PassTimes>>;  // by batch
 
 class Meter {
  public:
-  Meter(const BatchSearch& search, const MeasurePasses& measure, int64_t concurrent)
-      : search_(search), measure_(measure), concurrent_(concurrent) {}
+  Meter(const BatchSearch& search, const MeasurePasses& measure, int64_t concurrent,
+        int64_t largest)
+      : search_(search), measure_(measure), concurrent_(concurrent), largest_(largest) {}
+
+  // What one worker's passes have shown to be too large is so for several of them.
+  void stay_below(int64_t samples) { largest_ = std::min(largest_, (samples - 1) / concurrent_); }
+  int64_t largest() const { return largest_; }
+  int64_t too_large() const { return too_large_; }
 
   // Another round of a batch. False: memory does not hold it.
   bool take(int64_t batch) {
@@ -44,10 +50,8 @@ class Meter {
     if (search_.pause) search_.pause();
     return !found.empty();
   }
-  void take_all(int64_t rounds) {
-    for (int64_t round = 0; round < rounds; ++round) {
-      for (const auto batch : batches()) take(batch);
-    }
+  void take_all() {
+    for (const auto batch : batches()) take(batch);
   }
 
   std::vector<int64_t> batches() const {
@@ -80,7 +84,7 @@ class Meter {
  private:
   const BatchSearch& search_;
   const MeasurePasses& measure_;
-  int64_t concurrent_;
+  int64_t concurrent_, largest_;
   int64_t too_large_ = kMaxLocalBatch + 1;
   Samples samples_;
 };
@@ -108,21 +112,32 @@ std::vector<int64_t> about_largest_bend(const Meter& meter) {
 }
 
 void search_dynamically(const BatchSearch& search, Meter& meter) {
-  if (!meter.take(1)) return;
-  for (int64_t batch = 1; batch < search.largest;) {
-    const auto next = std::min(2 * batch, search.largest);
+  if (meter.largest() < 1 || !meter.take(1)) return;
+  for (int64_t batch = 1; batch < meter.largest();) {
+    const auto next = std::min(2 * batch, meter.largest());
     if (!meter.take(next)) break;
     const bool rises = meter.samples_per_ms(next) > kRise * meter.samples_per_ms(batch);
     batch = next;
     if (!rises) break;
   }
-  meter.take_all(search.rounds - 1);
+  for (int64_t round = 1; round < search.rounds; ++round) meter.take_all();
   for (size_t bend = 0; bend < kMostBends; ++bend) {
     const auto more = about_largest_bend(meter);
     if (more.empty()) break;
     for (int64_t round = 0; round < search.rounds; ++round) {
       for (const auto batch : more) meter.take(batch);
     }
+  }
+}
+
+void search_statically(const BatchSearch& search, std::vector<Meter>& meters) {
+  for (auto& meter : meters) {
+    meter.stay_below(meters.front().too_large());
+    if (meter.largest() < 1) continue;
+    for (const auto batch : static_batches(meter.largest())) meter.take(batch);
+  }
+  for (int64_t round = 1; round < search.rounds; ++round) {
+    for (auto& meter : meters) meter.take_all();
   }
 }
 
@@ -143,15 +158,21 @@ std::vector<int64_t> static_batches(int64_t largest) {
 
 std::vector<ComputationPoint> measure_batches(const BatchSearch& search,
                                               const MeasurePasses& measure) {
-  std::vector<ComputationPoint> points;
-  for (int64_t concurrent = 1; concurrent <= search.most_concurrent; ++concurrent) {
-    Meter meter(search, measure, concurrent);
-    if (search.kind == SearchKind::kDynamic) {
+  std::vector<Meter> meters;
+  meters.emplace_back(search, measure, 1, search.largest);
+  for (const auto& [concurrent, largest] : search.largest_at_once) {
+    meters.emplace_back(search, measure, concurrent, largest);
+  }
+  if (search.kind == SearchKind::kDynamic) {
+    for (auto& meter : meters) {
+      meter.stay_below(meters.front().too_large());
       search_dynamically(search, meter);
-    } else {
-      for (const auto batch : static_batches(search.largest)) meter.take(batch);
-      meter.take_all(search.rounds - 1);
     }
+  } else {
+    search_statically(search, meters);
+  }
+  std::vector<ComputationPoint> points;
+  for (const auto& meter : meters) {
     const auto found = meter.points();
     points.insert(points.end(), found.begin(), found.end());
   }

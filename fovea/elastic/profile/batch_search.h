@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,16 +27,18 @@ using MeasurePasses =
 
 struct BatchSearch {
   SearchKind kind = SearchKind::kStatic;
-  int64_t largest = 1;          // batch that memory holds
-  int64_t most_concurrent = 1;  // workers at the same time: all numbers up to that are measured
+  int64_t largest = 1;  // batch that memory holds
+  // Of several workers at the same time, by their number: the largest batch of each.
+  std::map<int64_t, int64_t> largest_at_once = {};
   // Seconds of steps that a batch gets in each round, where it takes more than a few of them.
   double seconds = 0.3;
   int64_t rounds = 3;
   std::function<void()> pause = {};  // after each round of a batch
 };
 
-// Points by workers and batch, of those that memory holds. Of a round all batches come in turn, so
-// that what else the machine does befalls all of them alike; medians over all rounds.
+// Points by workers and batch, of those that memory holds. Of a round all batches come in turn, of
+// one worker and of several, so that what else the machine does befalls all of them alike; medians
+// over all rounds.
 std::vector<ComputationPoint> measure_batches(const BatchSearch& search,
                                               const MeasurePasses& measure);
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "fovea/elastic/solve/profile.h"
-
 namespace fovea::elastic {
 namespace {
 
@@ -28,8 +26,8 @@ int64_t largest_of(int64_t most, const Holds& holds) {
   return low;
 }
 
-// By a line from the rehearsal's bytes to those of the trials.
-int64_t predicted_batch(const MemorySearch& search, const std::vector<MemoryTrial>& trials) {
+// From the rehearsal's bytes to those of the trials.
+Line bytes_over_analytic(const MemorySearch& search, const std::vector<MemoryTrial>& trials) {
   std::vector<double> analytic, measured;
   for (const auto& trial : trials) {
     if (!trial.fits) continue;
@@ -39,10 +37,19 @@ int64_t predicted_batch(const MemorySearch& search, const std::vector<MemoryTria
   // The system counts small steps in coarse pieces: less than the rehearsal has, no batch takes.
   auto line = fit_line(analytic, measured);
   if (line.slope < 1) line = {.base = measured.front() - analytic.front(), .slope = 1};
-  return largest_of(search.most, [&](int64_t batch) {
-    const double loaded = search.bytes_of_sample * static_cast<double>(batch);
-    return line.at(search.analytic(batch)) + loaded <= search.limit_bytes;
-  });
+  return line;
+}
+
+double predicted_bytes(const MemorySearch& search, const Line& bytes, int64_t batch) {
+  return bytes.at(search.analytic(batch)) + search.bytes_of_sample * static_cast<double>(batch);
+}
+
+bool holds_at_once(const MemorySearch& search, const LargestBatch& found, int64_t batch,
+                   int64_t concurrent) {
+  if (concurrent > found.local_batch / batch) return false;
+  if (concurrent == 1) return true;  // it was tried
+  const double gradients = search.bytes_of_gradients * static_cast<double>(concurrent);
+  return predicted_bytes(search, found.bytes, concurrent * batch) + gradients <= search.limit_bytes;
 }
 
 }  // namespace
@@ -63,7 +70,10 @@ LargestBatch find_largest_batch(const MemorySearch& search, const TryBatches& tr
   };
   take(small_batches(search.most));
   if (fits == 0) return found;
-  auto next = predicted_batch(search, found.trials);
+  found.bytes = bytes_over_analytic(search, found.trials);
+  auto next = largest_of(search.most, [&](int64_t batch) {
+    return predicted_bytes(search, found.bytes, batch) <= search.limit_bytes;
+  });
   for (int trial = 0; trial < kMostTrials && fits + 1 < too_large; ++trial) {
     const auto batch = std::clamp(next, fits + 1, too_large - 1);
     take({batch});
@@ -73,7 +83,19 @@ LargestBatch find_largest_batch(const MemorySearch& search, const TryBatches& tr
     next = fits + (too_large - fits) / 2;  // the line does not hold
   }
   found.local_batch = fits;
+  found.bytes = bytes_over_analytic(search, found.trials);
   return found;
+}
+
+int64_t passes_held(const MemorySearch& search, const LargestBatch& found, int64_t batch,
+                    int64_t most) {
+  return largest_of(
+      most, [&](int64_t concurrent) { return holds_at_once(search, found, batch, concurrent); });
+}
+
+int64_t largest_at_once(const MemorySearch& search, const LargestBatch& found, int64_t concurrent) {
+  return largest_of(found.local_batch,
+                    [&](int64_t batch) { return holds_at_once(search, found, batch, concurrent); });
 }
 
 }  // namespace fovea::elastic

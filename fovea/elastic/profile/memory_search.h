@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "fovea/elastic/solve/profile.h"
+
 namespace fovea::elastic {
 
 // A training step with passes of so many samples that was tried by itself.
@@ -30,17 +32,26 @@ struct MemorySearch {
   // Bytes of a step on the device, as the rehearsal of plan has them: without what libraries and
   // allocators add.
   std::function<double(int64_t batch)> analytic;
-  double bytes_of_sample = 0;  // in batches that the loader has ready, within the same memory
+  double bytes_of_sample = 0;     // in batches that the loader has ready, within the same memory
+  double bytes_of_gradients = 0;  // of a pass, where several are computed at the same time
 };
 
 struct LargestBatch {
   int64_t local_batch = 0;  // 0: not even one sample
   std::vector<MemoryTrial> trials = {};
+  Line bytes = {};  // of the trials, over the rehearsal's
 };
 
 // A few small batches give what there is beside the rehearsal's bytes and by how much these are to
 // be taken larger; the batch that comes out is tried, and where it does not fit, smaller ones,
 // until one does that is at most a tenth under one that does not.
 LargestBatch find_largest_batch(const MemorySearch& search, const TryBatches& try_batches);
+
+// How many passes of a batch are held at the same time, of `most` that are asked for: their samples
+// as those of one pass, and each one's gradients until they are added.
+int64_t passes_held(const MemorySearch& search, const LargestBatch& found, int64_t batch,
+                    int64_t most);
+// The largest batch of which so many are; 0: none.
+int64_t largest_at_once(const MemorySearch& search, const LargestBatch& found, int64_t concurrent);
 
 }  // namespace fovea::elastic

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/data/loader.h"
+#include "fovea/elastic/profile/part_clock.h"
 #include "fovea/elastic/profile/recipe_profile.h"
 #include "fovea/kernels/device.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/train/bench/bench_workload.h"
 #include "fovea/train/session.h"
+#include "fovea/train/state/concurrent_start.h"
 #include "fovea/train/state/mesh_state.h"
+#include "fovea/train/step/concurrent_passes.h"
 #include "fovea/train/step/stepper.h"
 #include "fovea/train/tasks/observed_task.h"
 
@@ -26,54 +30,6 @@ constexpr double kRate = 1e-6;  // of learning: weights stay about what they are
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
-
-}  // namespace
-
-// Of the parts of a step: one at a time runs.
-class PartClock {
- public:
-  explicit PartClock(c10::Device device) : device_(device) {}
-
-  void start() {
-    kernels::synchronize(device_);
-    begin_ = Clock::now();
-  }
-  void stop(double& part) {
-    kernels::synchronize(device_);
-    part += milliseconds(Clock::now() - begin_);
-  }
-
-  PassTimes times = {};
-
- private:
-  c10::Device device_;
-  Clock::time_point begin_{};
-};
-
-// The gradients' sync of the run, with a clock about each backward.
-class TimedSync final : public parallel::GradientSync {
- public:
-  TimedSync(parallel::GradientSync& sync, PartClock& clock) : sync_(sync), clock_(clock) {}
-
-  void begin_pass(bool is_accompanied) override { sync_.begin_pass(is_accompanied); }
-  void end_pass() override { sync_.end_pass(); }
-  void before_backward(bool is_last) override {
-    sync_.before_backward(is_last);
-    clock_.start();
-  }
-  void after_backward() override {
-    clock_.stop(clock_.times.backward_ms);
-    sync_.after_backward();
-  }
-  void finish() override { sync_.finish(); }
-  bool meets_in_passes() const override { return sync_.meets_in_passes(); }
-
- private:
-  parallel::GradientSync& sync_;
-  PartClock& clock_;
-};
-
-namespace {
 
 train::TrainConfig for_measuring(const train::TrainConfig& recipe) {
   auto config = one_pass_config(recipe, recipe.data.global_batch_size);
@@ -112,22 +68,72 @@ PassTimes median_of(std::vector<PassTimes> steps) {
           .update_ms = of(&PassTimes::update_ms)};
 }
 
+// Steps of so many passes at the same time.
+struct MeasuredSteps {
+  MeasuredSteps(const train::MeshState& state, const train::Task& timed_task, TimedSync& sync,
+                int64_t concurrent);
+
+  void set_batch(int64_t local_batch) {
+    timed_options.micro_batch_size = whole_options.micro_batch_size = local_batch;
+  }
+
+  std::unique_ptr<train::ConcurrentPasses> concurrent;  // null: one
+  train::StepOptions timed_options, whole_options;
+  train::Stepper timed;
+  std::optional<train::Stepper> whole;  // on a device that works in the background
+};
+
+namespace {
+
+train::StepParts parts_of(const train::MeshState& state, const train::Task& task,
+                          const train::StepOptions& options) {
+  return {.model = *state.model,
+          .task = task,
+          .optimizer = *state.optimizer,
+          .options = options,
+          .ema = state.ema.get()};
+}
+
+train::StepOptions options_with(train::StepOptions options, parallel::GradientSync* sync,
+                                train::ConcurrentPasses* concurrent) {
+  options.sync = sync;
+  options.concurrent = concurrent;
+  return options;
+}
+
+}  // namespace
+
+MeasuredSteps::MeasuredSteps(const train::MeshState& state, const train::Task& timed_task,
+                             TimedSync& sync, int64_t number)
+    : concurrent(number == 1 ? nullptr
+                             : std::make_unique<train::ConcurrentPasses>(
+                                   number, number, state.options.compute.device)),
+      timed_options(options_with(state.options, &sync, concurrent.get())),
+      whole_options(options_with(state.options, state.options.sync, concurrent.get())),
+      timed(parts_of(state, timed_task, timed_options), train::Numbers::kAtOnce) {
+  const auto device = state.options.compute.device;
+  if (device.is_cpu()) return;
+  whole.emplace(parts_of(state, *state.task, whole_options), train::numbers_on(device));
+  if (number == 1) train::use_graphs(*whole, state.config.device, device);
+}
+
 struct PassMeter::State {
   State(const train::TrainConfig& recipe, data::LoaderSetup data);
 
-  PassTimes timed_step(data::Loader& loader);
-  double whole_step_ms(data::Loader& loader, int64_t warmup, int64_t steps);
+  MeasuredSteps& steps_of(const PassShape& shape);
+  PassTimes timed_step(data::Loader& loader, MeasuredSteps& steps, int64_t concurrent);
+  double whole_step_ms(data::Loader& loader, MeasuredSteps& steps, int64_t warmup, int64_t count);
   c10::Device device() const { return mesh_state.options.compute.device; }
 
   const train::TrainConfig config;
   data::LoaderSetup setup;
   parallel::DeviceMesh mesh{parallel::World::single(), {}};
   train::MeshState mesh_state;
+  int64_t most_concurrent;
   PartClock clock;
   TimedSync sync;
   train::ObservedTask task;
-  train::StepOptions timed_options;
-  std::optional<train::Stepper> timed, whole;
+  std::map<int64_t, std::unique_ptr<MeasuredSteps>> by_concurrent;
   int64_t step = 0;
 };
 
@@ -135,81 +141,83 @@ PassMeter::State::State(const train::TrainConfig& recipe, data::LoaderSetup data
     : config(for_measuring(recipe)),
       setup(std::move(data)),
       mesh_state(config, mesh, train::step_options(config)),
+      most_concurrent(train::most_concurrent(recipe, *mesh_state.model, mesh_state.options)),
       clock(device()),
       sync(*mesh_state.options.sync, clock),
       task(*mesh_state.task, {.before_loss = [this] { clock.start(); },
-                              .after_loss = [this] { clock.stop(clock.times.forward_ms); }}) {
+                              .after_loss = [this] { clock.stop(&PassTimes::forward_ms); }}) {
   mesh_state.start_fp8(config.data.global_batch_size, /*saved=*/nullptr);
   mesh_state.model->train();
-  timed_options = mesh_state.options;
-  timed_options.sync = &sync;
-  timed.emplace(train::StepParts{.model = *mesh_state.model,
-                                 .task = task,
-                                 .optimizer = *mesh_state.optimizer,
-                                 .options = timed_options,
-                                 .ema = mesh_state.ema.get()},
-                train::Numbers::kAtOnce);
-  if (device().is_cpu()) return;
-  whole.emplace(mesh_state.step_parts(), train::numbers_on(device()));
-  train::use_graphs(*whole, config.device, device());
 }
 
-PassTimes PassMeter::State::timed_step(data::Loader& loader) {
-  clock.times = {};
+MeasuredSteps& PassMeter::State::steps_of(const PassShape& shape) {
+  auto& found = by_concurrent[shape.concurrent];
+  if (!found) found = std::make_unique<MeasuredSteps>(mesh_state, task, sync, shape.concurrent);
+  found->set_batch(shape.local_batch);
+  return *found;
+}
+
+PassTimes PassMeter::State::timed_step(data::Loader& loader, MeasuredSteps& steps,
+                                       int64_t concurrent) {
+  clock.begin_step(concurrent);
   const auto begin = Clock::now();
   auto batch = loader.next();
-  clock.times.data_ms = milliseconds(Clock::now() - begin);
-  auto input = train::input_of(batch, {.model = *mesh_state.model,
-                                       .task = *mesh_state.task,
-                                       .optimizer = *mesh_state.optimizer,
-                                       .options = timed_options});
+  const double loader_ms = milliseconds(Clock::now() - begin);
+  auto input = train::input_of(batch, parts_of(mesh_state, *mesh_state.task, steps.timed_options));
   input.tensors = [this, make = std::move(input.tensors)](int64_t first, int64_t last) {
     clock.start();
     auto tensors = make(first, last);
-    clock.stop(clock.times.data_ms);
+    clock.stop(&PassTimes::data_ms);
     return tensors;
   };
-  timed->take(input, step++, kRate);
-  timed->outcomes();
+  steps.timed.take(input, step++, kRate);
+  steps.timed.outcomes();
   kernels::synchronize(device());
   auto times = clock.times;
+  times.data_ms += loader_ms;
   times.update_ms = std::max(0.0, milliseconds(Clock::now() - begin) - times.total_ms());
   loader.recycle(std::move(batch));
   return times;
 }
 
-double PassMeter::State::whole_step_ms(data::Loader& loader, int64_t warmup, int64_t steps) {
+double PassMeter::State::whole_step_ms(data::Loader& loader, MeasuredSteps& steps, int64_t warmup,
+                                       int64_t count) {
   Clock::time_point begin;
-  for (int64_t i = 0; i < warmup + steps; ++i) {
+  for (int64_t i = 0; i < warmup + count; ++i) {
     if (i == warmup) {
       kernels::synchronize(device());
       begin = Clock::now();
     }
     auto batch = loader.next();
-    whole->take(batch, step++, kRate);
+    steps.whole->take(batch, step++, kRate);
     loader.recycle(std::move(batch));
   }
-  whole->outcomes();
+  steps.whole->outcomes();
   kernels::synchronize(device());
-  return milliseconds(Clock::now() - begin) / static_cast<double>(steps);
+  return milliseconds(Clock::now() - begin) / static_cast<double>(count);
 }
 
 PassMeter::PassMeter(const train::TrainConfig& config, data::LoaderSetup data)
     : state_(std::make_unique<State>(config, std::move(data))) {}
 PassMeter::~PassMeter() = default;
 
+int64_t PassMeter::most_concurrent() const { return state_->most_concurrent; }
+
 std::vector<PassTimes> PassMeter::measure(const PassShape& shape, int64_t warmup, int64_t steps) {
-  FOVEA_CHECK(shape.local_batch >= 1 && shape.concurrent == 1 && steps >= 1,
-              "{} steps of {} workers of {} samples; expected one worker at a time", steps,
-              shape.concurrent, shape.local_batch);
-  auto loader = loader_of(state_->setup, shape.local_batch);
+  FOVEA_CHECK(shape.local_batch >= 1 && shape.concurrent >= 1 && steps >= 1 &&
+                  shape.concurrent <= state_->most_concurrent,
+              "{} steps of {} workers of {} samples; expected up to {} workers", steps,
+              shape.concurrent, shape.local_batch, state_->most_concurrent);
+  auto loader = loader_of(state_->setup, shape.concurrent * shape.local_batch);
+  auto& parts = state_->steps_of(shape);
   std::vector<PassTimes> found;
   for (int64_t i = 0; i < warmup + steps; ++i) {
-    const auto times = state_->timed_step(loader);
+    const auto times = state_->timed_step(loader, parts, shape.concurrent);
     if (i >= warmup) found.push_back(times);
   }
-  if (!state_->whole) return found;
-  const double factor = state_->whole_step_ms(loader, warmup, steps) / median_of(found).total_ms();
+  if (!parts.whole) return found;
+  const double factor =
+      state_->whole_step_ms(loader, parts, warmup, steps) / median_of(found).total_ms();
   for (auto& times : found) {
     times = {.data_ms = factor * times.data_ms,
              .forward_ms = factor * times.forward_ms,

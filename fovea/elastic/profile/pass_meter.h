@@ -16,6 +16,7 @@ struct PassShape {
   int64_t concurrent = 1;
 };
 
+// Of several workers: until all are done, parts as the mean of them has them.
 struct PassTimes {
   double data_ms = 0;  // waiting for the loader, and its batch as tensors on the device
   double forward_ms = 0;
@@ -36,7 +37,8 @@ int64_t largest_batch_of(const data::LoaderSetup& data);
 // apply_step, with clocks about loading, the task's loss and backward. The loader keeps one batch
 // ahead, so that it has no more than the step before to make the next one in, as in a long run. On
 // a device that works in the background each clock waits for it; parts are then scaled to what
-// whole steps take without clocks, recorded as a graph where the recipe says so.
+// whole steps take without clocks, recorded as a graph where the recipe says so. Passes of several
+// workers are those of trainer.concurrent_passes (step/pass_workers.h), all of a step at once.
 class PassMeter {
  public:
   // In one process, on config.device. data: the recipe's, opened (open_training_setup). Throws
@@ -46,10 +48,11 @@ class PassMeter {
   PassMeter(const PassMeter&) = delete;
   PassMeter& operator=(const PassMeter&) = delete;
 
-  // Most workers of one device that `measure` can run at the same time.
-  static constexpr int64_t kMaxConcurrent = 1;
+  // Most workers of the device at the same time that are of use; 1 where the recipe's passes come
+  // one after another.
+  int64_t most_concurrent() const;
 
-  // Steps of one pass each, after `warmup` of them; weights hardly move.
+  // Steps of one pass of each worker, after `warmup` of them; weights hardly move.
   std::vector<PassTimes> measure(const PassShape& shape, int64_t warmup, int64_t steps);
 
  private:

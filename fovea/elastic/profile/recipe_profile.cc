@@ -10,17 +10,17 @@
 #include "fovea/core/files.h"
 #include "fovea/core/memory.h"
 #include "fovea/core/printable.h"
-#include "fovea/files/sha256.h"
 #include "fovea/kernels/device_memory.h"
 #include "fovea/parallel/mesh_shape.h"
 #include "fovea/plan/rehearsal.h"
 #include "fovea/train/bench/bench_workload.h"
+#include "fovea/train/recipe/model_identity.h"
 
 namespace fovea::elastic {
 namespace {
 
 constexpr double kMegabyte = 1 << 20;
-constexpr size_t kMaxIdentity = 160, kMaxShown = 200;
+constexpr size_t kMaxShown = 200;
 
 // What of a recipe its profiles have to match.
 struct ProfiledShape {
@@ -39,22 +39,10 @@ struct ProfiledShape {
 train::TrainConfig one_pass_config(const train::TrainConfig& recipe, int64_t batch) {
   auto config = train::one_process_config(recipe);
   config.trainer.micro_batch_size.reset();
+  config.trainer.concurrent_passes = 1;
   config.data.batch_schedule.clear();
   config.data.global_batch_size = batch;
   return config;
-}
-
-std::string model_identity(const models::ModelConfig& model) {
-  constexpr std::string_view kPrefix = "model.";
-  std::string text(model.name());
-  for (const auto& change : config_diff(ProfiledShape(), ProfiledShape{model, {}})) {
-    if (!change.b || change.key == "model.name") continue;
-    text += fmt::format(" {}={}", change.key.substr(kPrefix.size()), *change.b);
-  }
-  if (text.size() <= kMaxIdentity) return text;
-  Sha256 sum;
-  sum.update(text.data(), text.size());
-  return text.substr(0, text.rfind(' ', kMaxIdentity)) + " ... " + sum.finish().substr(0, 12);
 }
 
 int64_t device_memory_bytes(c10::Device device) {
@@ -89,7 +77,7 @@ void check_profiles_of_recipe(const std::string& path, const ProfileSet& profile
   const auto* device = tree.find("device");
   if (device != nullptr) shape.root.add("device", *device);
   const auto recipe = changed_config(ProfiledShape(), shape, path);
-  const auto identity = model_identity(recipe.model);
+  const auto identity = train::model_identity(recipe.model);
   if (identity != profiles.model) {
     fail<DataError>("{}: model: '{}'; the profiles in {} are of '{}': profile this recipe",
                     model->origin.text(), identity, profiles.source,

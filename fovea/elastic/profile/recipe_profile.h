@@ -8,17 +8,12 @@
 #include <vector>
 
 #include "fovea/elastic/solve/profile.h"
-#include "fovea/models/model_config.h"
 #include "fovea/train/recipe/config.h"
 
 namespace fovea::elastic {
 
 // The recipe in one process, a step of it one pass of `batch` samples.
 train::TrainConfig one_pass_config(const train::TrainConfig& recipe, int64_t batch);
-
-// "vit depth=6 embed_dim=96 ...": the model's name and all that its config has other than the
-// defaults, so that models of other shapes have other names. A long one ends in its sum.
-std::string model_identity(const models::ModelConfig& model);
 
 // All of a device's memory; of the CPU what this process may use.
 int64_t device_memory_bytes(c10::Device device);

@@ -4,19 +4,23 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
 #include "fovea/elastic/solve/choice.h"
+#include "fovea/elastic/solve/elastic_shares.h"
 
 namespace fovea::elastic {
 namespace {
 
 constexpr double kMinutesOfHour = 60;
+constexpr double kNotAhead = std::numeric_limits<double>::infinity();  // samples
 
 // What a moment's events did to the devices that work.
 struct Moment {
+  bool has_joined = false;  // somebody
   bool lost_device = false;
   bool failed = false;  // one of those without a word
 };
@@ -33,6 +37,7 @@ class Simulator {
                .slots = options.policy == "elastic" ? trace.head.slots : 0,
                .cost_weight = options.cost_weight,
                .sync = options.sync}),
+        shares_(trace.head, sets_),
         present_(cluster.hosts.size(), false),
         cluster_(cluster) {
     run_.policy = options.policy;
@@ -68,6 +73,7 @@ class Simulator {
     const bool joins = event.kind == TraceEventKind::kJoin;
     present_[event.host] = joins;
     num_present_ += (joins ? 1 : -1) * cluster_.hosts[event.host].config.number;
+    moment.has_joined |= joins;
     if (joins || !std::binary_search(set_.hosts.begin(), set_.hosts.end(), event.host)) return;
     moment.lost_device = true;
     moment.failed |= event.kind == TraceEventKind::kFail;
@@ -99,21 +105,37 @@ class Simulator {
     return head_.change_s + (moment.failed ? head_.detect_s : 0);
   }
 
-  // As an elastic run does: shares by speed where they gain enough.
-  WorkingSet in_shares(const std::vector<bool>& present) const {
-    constexpr double kSharesGain = 0.1;  // elastic.shares_gain
-    auto equal = sets_.equal(present, 0);
-    if (head_.shares == "equal") return equal;
-    auto fitting = sets_.all(present);
-    return fitting.ms <= (1 - kSharesGain) * equal.ms ? fitting : equal;
-  }
-
   void react_elastic(const Moment& moment) {
-    auto found = in_shares(present_);
-    if (set_.is_empty()) return start(std::move(found));
-    if (found.hosts != set_.hosts || moment.lost_device) {
+    if (set_.is_empty() || moment.has_joined) shares_.forget();
+    auto found = shares_.of(present_);
+    if (set_.is_empty()) {
+      start(std::move(found));
+    } else if (found.hosts != set_.hosts || moment.lost_device) {
       work_on(std::move(found), pause_of(moment));
     }
+    await_shares();
+  }
+
+  void await_shares() {
+    const auto steps = set_.is_empty() ? std::nullopt : shares_.steps_until_known(working());
+    const double samples = static_cast<double>(sets_.global_batch());
+    next_shares_ = steps ? samples_ + *steps * samples : kNotAhead;
+  }
+
+  void take_shares() {
+    next_shares_ = kNotAhead;
+    shares_.know();
+    const double ms = shares_.of(working()).ms;
+    if (!(ms < set_.ms)) return;
+    set_.ms = ms;
+    ready_at_ = time_ + head_.change_s / kSecondsOfHour;
+    note();
+  }
+
+  std::vector<bool> working() const {
+    std::vector<bool> working(present_.size(), false);
+    for (const auto host : set_.hosts) working[host] = true;
+    return working;
   }
 
   // The devices that work take the batches that there are, each policy in its own shares.
@@ -122,12 +144,12 @@ class Simulator {
     batches_.push_back({samples_, size});
     sets_.set_global_batch(size);
     if (set_.is_empty()) return;
-    std::vector<bool> working(present_.size(), false);
-    for (const auto host : set_.hosts) working[host] = true;
+    const auto working = this->working();
     if (run_.policy == "ours") {
       set_.ms = sets_.ms_with_batch(set_, size);
     } else if (run_.policy == "elastic") {
-      set_.ms = in_shares(working).ms;
+      set_.ms = shares_.of(working).ms;
+      await_shares();
     } else if (run_.policy == "fixed") {
       set_.ms = sets_.equal(working, set_.devices).ms;
     } else if (auto found = sets_.upstream(working); !found.is_empty()) {
@@ -144,8 +166,7 @@ class Simulator {
         [](double samples, const BatchPoint& point) { return samples < point.samples; });
     take_batch(behind == trace_.batches.begin() ? head_.global_batch
                                                 : std::prev(behind)->global_batch);
-    next_batch_ =
-        behind == trace_.batches.end() ? std::numeric_limits<double>::infinity() : behind->samples;
+    next_batch_ = behind == trace_.batches.end() ? kNotAhead : behind->samples;
   }
 
   void react_upstream(const Moment& moment) {
@@ -231,7 +252,8 @@ class Simulator {
 
   void work(double hour) {
     const bool has_epochs = run_.policy == "upstream";
-    const double target = std::min(next_batch_, has_epochs ? epoch_end_ : head_.samples);
+    const double target =
+        std::min({next_batch_, next_shares_, has_epochs ? epoch_end_ : head_.samples});
     const double needed = std::max(0.0, target - samples_) / rate();
     const bool reaches = time_ + needed <= hour;
     const double hours = reaches ? needed : hour - time_;
@@ -242,6 +264,8 @@ class Simulator {
     if (!reaches) return;
     if (target >= head_.samples) {
       run_.is_done = true;
+    } else if (target == next_shares_) {
+      take_shares();
     } else if (target == next_batch_) {
       follow_batches();
       reconsider();
@@ -273,6 +297,7 @@ class Simulator {
   const Trace& trace_;
   const TraceHead& head_;
   WorkingSets sets_;
+  ElasticShares shares_;  // of policy elastic
   std::vector<bool> present_;
   const Cluster& cluster_;
   SimulatedRun run_;
@@ -280,8 +305,9 @@ class Simulator {
   double time_ = 0, samples_ = 0, price_ = 0, ready_at_ = 0;
   double worked_hours_ = 0;  // since the last start
   double epoch_start_ = 0, epoch_end_ = 0;
-  std::vector<BatchPoint> batches_;                              // so far
-  double next_batch_ = std::numeric_limits<double>::infinity();  // of the trace, by samples
+  std::vector<BatchPoint> batches_;  // so far
+  double next_batch_ = kNotAhead;    // of the trace, by samples
+  double next_shares_ = kNotAhead;   // of policy elastic, by samples: other shares may be taken
   int64_t moments_ = 0, num_present_ = 0, fixed_devices_ = 0;
   bool has_started_ = false;
 };

@@ -21,7 +21,8 @@ namespace fovea::elastic {
 // choice is a restart. When a device goes, it restarts from the end of the last epoch.
 // ours: see Note [Ours].
 // elastic: an elastic run without profiles: all that are there work, from each event on, in shares
-// as the trace says. Loses no step.
+// as the trace says; those by speed once all have been measured (see Note [Shares by speed] of
+// elastic/control), for which it pauses as for any change. Loses no step.
 // A batch that changes is followed at once and without a pause, as each of them can.
 struct SimulateOptions {
   std::string policy = "ours";

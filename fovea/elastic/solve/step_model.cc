@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "fovea/core/error.h"
@@ -228,17 +227,25 @@ StepParts PassModel::parts(int64_t samples, const NetworkTime& network) const {
       .update = update_};
 }
 
-DeviceModel::DeviceModel(const DeviceProfile& profile, WeightSync sync, double last_share) {
-  std::map<int64_t, PassModel::Curve> curves;  // by concurrent workers
-  // Whatever the batch, the update goes over the same parameters: the least time that was measured.
-  double update = std::numeric_limits<double>::infinity();
-  for (const auto& point : profile.computation) {
-    curves[point.concurrent].add(point);
-    update = std::min(update, point.update_ms);
-  }
+namespace {
+
+// By concurrent workers.
+std::map<int64_t, PassModel::Curve> curves_of(const DeviceProfile& profile) {
+  std::map<int64_t, PassModel::Curve> curves;
+  for (const auto& point : profile.computation) curves[point.concurrent].add(point);
   for (auto& [concurrent, curve] : curves) {
     if (concurrent > 1 && curves.count(1) > 0) curve.of_one_worker = &curves.at(1);
   }
+  return curves;
+}
+
+}  // namespace
+
+DeviceModel::DeviceModel(const DeviceProfile& profile, WeightSync sync, double last_share) {
+  const auto curves = curves_of(profile);
+  // Whatever the batch, the update goes over the same parameters: the least time that was measured.
+  double update = std::numeric_limits<double>::infinity();
+  for (const auto& point : profile.computation) update = std::min(update, point.update_ms);
   const double share = sync == WeightSync::kOverlap ? last_share : 1;
   int64_t samples = 0;
   for (const auto& point : profile.computation) {
@@ -285,6 +292,15 @@ Passes passes_of(const PassModel& way, int64_t samples) {
   return {.micro_batch = (largest + way.concurrent() - 1) / way.concurrent(),
           .concurrent = std::min(way.concurrent(), samples),
           .accumulation = passes - 1};
+}
+
+std::map<int64_t, double> pass_milliseconds(const DeviceProfile& profile, int64_t batch) {
+  std::map<int64_t, double> times;
+  for (const auto& [concurrent, curve] : curves_of(profile)) {
+    const auto pass = curve.of(static_cast<double>(batch));
+    times[concurrent] = pass.data + pass.forward + pass.backward;
+  }
+  return times;
 }
 
 }  // namespace fovea::elastic

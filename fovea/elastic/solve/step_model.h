@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -118,5 +119,9 @@ class DeviceModel {
 };
 
 Passes passes_of(const PassModel& way, int64_t samples);
+
+// ms of passes of `batch` samples, by how many are computed at the same time: what a device's step
+// is made of, whatever its memory holds.
+std::map<int64_t, double> pass_milliseconds(const DeviceProfile& profile, int64_t batch);
 
 }  // namespace fovea::elastic

@@ -35,9 +35,8 @@ struct EventLine {
 };
 
 template <class Record>
-Record parsed_line(std::string_view line, const std::string& where) {
+Record parsed_line(std::string_view line, const std::string& where, Record record = {}) {
   const auto raw = parse_json(line, where, 8, RepeatedNames::kRefused);
-  Record record;
   read_record_json(JsonValue(raw, where), record);
   return record;
 }
@@ -166,9 +165,10 @@ class EventReader {
 
 }  // namespace
 
-TraceHead parse_trace_head(std::string_view line, const std::string& source) {
+TraceHead parse_trace_head(std::string_view line, const std::string& source,
+                           const TraceHead& otherwise) {
   const auto where = source + ":1";
-  auto head = parsed_line<TraceHead>(line, where);
+  auto head = parsed_line<TraceHead>(line, where, otherwise);
   check_range(where, "global_batch", static_cast<double>(head.global_batch), 1, 1e9);
   check_range(where, "samples", head.samples, 1, 1e18);
   check_range(where, "hours", head.hours, 1e-6, 1e6);
@@ -185,6 +185,8 @@ TraceHead parse_trace_head(std::string_view line, const std::string& source) {
   check_range(where, "checkpoint_minutes", head.checkpoint_minutes, 0.01, 1e6);
   check_range(where, "slots", static_cast<double>(head.slots), 0, 1e9);
   check_range(where, "other_ms", head.other_ms, 0, 1e9);
+  check_range(where, "shares_gain", head.shares_gain, 0.01, 0.9);
+  check_range(where, "shares_after", static_cast<double>(head.shares_after), 8, 1e9);
   if (head.shares != "speed" && head.shares != "equal") {
     fail<DataError>("{}: shares: found '{}'; expected speed or equal", where,
                     printable_start(head.shares));
@@ -192,10 +194,11 @@ TraceHead parse_trace_head(std::string_view line, const std::string& source) {
   return head;
 }
 
-Trace parse_trace(std::string_view text, const std::string& source, const Cluster& cluster) {
+Trace parse_trace(std::string_view text, const std::string& source, const Cluster& cluster,
+                  const TraceHead& otherwise) {
   Trace trace;
   const auto first = text.substr(0, text.find('\n'));
-  trace.head = parse_trace_head(first, source);
+  trace.head = parse_trace_head(first, source, otherwise);
   EventReader reader(cluster, trace.head.hours);
   for_each_line(text, [&](int64_t number, std::string_view line) {
     if (number == 1) return;

@@ -27,8 +27,11 @@ struct TraceHead {
   double restart_s = 60;           // to stop, start and load anything else
   double checkpoint_minutes = 30;  // between two of a run that is not elastic
   int64_t slots = 0;               // of policy elastic: parallel.slots
-  std::string shares = "speed";    // of policy elastic: elastic.shares
-  double other_ms = 0;             // of a step, in evaluations, checkpoints and the like
+  // Of policy elastic: the keys of `elastic:` in a recipe.
+  std::string shares = "speed";
+  double shares_gain = 0.1;
+  int64_t shares_after = 50;
+  double other_ms = 0;  // of a step, in evaluations, checkpoints and the like
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -43,6 +46,8 @@ struct TraceHead {
     v.optional_field("checkpoint_minutes", self.checkpoint_minutes);
     v.optional_field("slots", self.slots);
     v.optional_field("shares", self.shares);
+    v.optional_field("shares_gain", self.shares_gain);
+    v.optional_field("shares_after", self.shares_after);
     v.optional_field("other_ms", self.other_ms);
   }
 };
@@ -72,12 +77,15 @@ struct Trace {
   std::vector<BatchPoint> batches{};
 };
 
-// Reads the first line alone, which says where the cluster is.
-TraceHead parse_trace_head(std::string_view line, const std::string& source);
+// Reads the first line alone, which says where the cluster is. otherwise: what holds where the line
+// says nothing.
+TraceHead parse_trace_head(std::string_view line, const std::string& source,
+                           const TraceHead& otherwise = {});
 // Throws DataError, with the line and the key, for what is no trace: hours that go back, hosts and
 // types that the cluster has not, who joins twice or leaves before it has joined, batches by
 // samples that go back, or beside batches by the hour.
-Trace parse_trace(std::string_view text, const std::string& source, const Cluster& cluster);
+Trace parse_trace(std::string_view text, const std::string& source, const Cluster& cluster,
+                  const TraceHead& otherwise = {});
 // The lines of a trace, as they are read.
 std::string trace_text(const Trace& trace, const Cluster& cluster);
 

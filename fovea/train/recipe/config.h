@@ -167,8 +167,9 @@ struct TrainerConfig {
     v.field("concurrent_passes", self.concurrent_passes,
             "micro-batches that one process computes at the same time, each in a share of its "
             "threads, on a GPU in a stream; the sums are those of one after another, to the bit, "
-            "and memory holds the activations of so many; auto: what the first steps find "
-            "fastest, where it gains anything",
+            "and memory holds the activations of so many; auto: what a profile in "
+            "elastic.profile_dir, or else the first steps, show to be fastest, where it gains "
+            "anything",
             {.min = 1, .max = 64, .unit = "passes", .null_word = "auto"});
     v.field("max_grad_norm", self.max_grad_norm, "clip the gradient to this global norm; 0: off",
             {.min = 0});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
@@ -11,8 +12,7 @@
 namespace fovea::train {
 namespace {
 
-constexpr int64_t kRounds = 3;       // over the candidates, by turns
-constexpr double kLeastGain = 0.03;  // of the time of one at once
+constexpr int64_t kRounds = 3;  // over the candidates, by turns
 constexpr int64_t kMostOfAuto = 8;
 
 }  // namespace
@@ -26,6 +26,11 @@ ConcurrentPasses::ConcurrentPasses(int64_t number, int64_t most, c10::Device dev
   for (int64_t n = 1; n <= std::clamp<int64_t>(most, 1, kMostOfAuto); n *= 2) {
     candidates_.push_back({.number = n});
   }
+}
+
+ConcurrentPasses::ConcurrentPasses(Choose choose, int64_t most, c10::Device device)
+    : device_(device), is_given_(false), choose_(std::move(choose)) {
+  candidates_ = {{.number = std::clamp<int64_t>(most, 1, kMostOfAuto)}};
 }
 
 PassWorkers& ConcurrentPasses::workers() {
@@ -73,8 +78,7 @@ void ConcurrentPasses::settle() {
   if (!gains) workers_.reset();
 }
 
-bool ConcurrentPasses::take_fewer() {
-  const auto failed = candidate().number;
+bool ConcurrentPasses::take_fewer(int64_t failed) {
   if (is_given_ || failed == 1) return false;
   if (is_settled()) {
     candidates_.front().number = failed / 2;

@@ -4,6 +4,8 @@
 // `auto` takes what is fastest here, which no number changes a bit of: the first steps are taken
 // with 1, 2, 4 ... passes at once, by turns and a few times each, and the time of their passes is
 // compared by sample. More than one at once has to gain something: it takes memory for as many.
+// Where a profile has measured them (state/concurrent_start.h) nothing is tried: each step has the
+// number that fits its passes, as shares and batches come and go.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,14 +22,22 @@ namespace fovea::train {
 
 class ConcurrentPasses {
  public:
+  static constexpr double kLeastGain = 0.03;  // of the time of one at once
+  // How many at once are best for `count` passes of so many samples each.
+  using Choose = std::function<int64_t(int64_t count, int64_t samples)>;
+
   // number: how many at once; 0: found at the start, of so many at most. Those of one process.
   ConcurrentPasses(int64_t number, int64_t most, c10::Device device);
+  // Chosen for each step, of so many at most.
+  ConcurrentPasses(Choose choose, int64_t most, c10::Device device);
 
-  // At once in the next step, of `count` passes: a number that was given whatever count there is,
-  // so that each pass has the same share of the threads.
-  int64_t at_once(int64_t count) const {
-    const auto number = candidate().number;
-    return is_given_ ? number : std::clamp<int64_t>(count, 1, number);
+  // At once in the next step, of `count` passes, the largest of so many samples: a number that was
+  // given whatever count there is, so that each pass has the same share of the threads.
+  int64_t at_once(int64_t count, int64_t samples) const {
+    const auto most = candidate().number;
+    if (is_given_) return most;
+    const auto number = choose_ && count > 1 ? choose_(count, samples) : most;
+    return std::clamp<int64_t>(number, 1, std::clamp<int64_t>(count, 1, most));
   }
   bool is_settled() const { return candidates_.size() == 1; }
 
@@ -35,9 +45,9 @@ class ConcurrentPasses {
   void run(int64_t count, int64_t samples, const std::function<void()>& passes);
   PassWorkers& workers();
 
-  // Memory ran out in several passes at once. False where no fewer are to be tried: there are none,
+  // Memory ran out in so many passes at once. False where no fewer are to be tried: there are none,
   // or a number was given.
-  bool take_fewer();
+  bool take_fewer(int64_t failed);
 
  private:
   struct Candidate {
@@ -55,6 +65,7 @@ class ConcurrentPasses {
 
   c10::Device device_;
   bool is_given_;
+  Choose choose_ = {};  // empty: what the candidates have come to
   std::vector<Candidate> candidates_;
   int64_t num_steps_ = 0;  // taken for the choice
   std::unique_ptr<PassWorkers> workers_;

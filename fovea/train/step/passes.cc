@@ -87,7 +87,10 @@ class Passes {
   int64_t at_once() const {
     if (options_.scaler && !options_.scaler->knows_weight()) return 1;
     if (count() == 1 && parts_.task.has_loss_of_batch()) return 1;  // it finds the loss in between
-    return options_.concurrent ? options_.concurrent->at_once(count()) : 1;
+    if (!options_.concurrent) return 1;
+    int64_t most = 0;
+    for (const auto& pass : plan_.own) most = std::max(most, pass.end - pass.begin);
+    return options_.concurrent->at_once(count(), most);
   }
 
   // Calls passes(how many at the same time), anew where memory runs out in several: until all are
@@ -100,7 +103,7 @@ class Passes {
         return passes(workers);
       } catch (const std::exception& error) {
         const bool is_known = workers > 1 && kernels::is_out_of_memory(error);
-        if (!is_known || !options_.concurrent->take_fewer()) throw;
+        if (!is_known || !options_.concurrent->take_fewer(workers)) throw;
       }
       parts_.optimizer.zero_grad();
       release_kept_memory(options_.compute.device);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -93,6 +94,47 @@ TEST(BatchSearchTest, WhatMemoryDoesNotHoldAfterAllIsLeftOut) {
         });
     EXPECT_THAT(batches_of(points), ElementsAre(1, 2, 4, 8, 16));
   }
+}
+
+// Of each number the batches that memory holds, in turn with those of one worker.
+TEST(BatchSearchTest, SeveralWorkersAreMeasuredInTurnWithOne) {
+  for (const auto kind : {SearchKind::kStatic, SearchKind::kDynamic}) {
+    std::vector<std::pair<int64_t, int64_t>> order;
+    const auto points = measure_batches(
+        {.kind = kind,
+         .largest = 8,
+         .largest_at_once = {{2, 4}, {4, 2}},
+         .seconds = 0,
+         .rounds = 2},
+        [&](const PassShape& shape, int64_t, int64_t steps) {
+          order.emplace_back(shape.concurrent, shape.local_batch);
+          const double ms = static_cast<double>(10 * shape.concurrent + shape.local_batch);
+          const auto count = shape.concurrent == 4 ? 0 : static_cast<size_t>(steps);
+          return std::vector<PassTimes>(count, {.forward_ms = ms});
+        });
+    EXPECT_THAT(batches_of(points), ElementsAre(1, 2, 4, 8, 1, 2, 4));  // four are too many
+    EXPECT_EQ(points[4].concurrent, 2);
+    EXPECT_EQ(points[6].forward_ms, 24);
+    if (kind == SearchKind::kDynamic) continue;
+    EXPECT_THAT(order,
+                ElementsAre(std::pair(1, 1), std::pair(1, 2), std::pair(1, 4), std::pair(1, 8),
+                            std::pair(2, 1), std::pair(2, 2), std::pair(2, 4), std::pair(4, 1),
+                            std::pair(1, 1), std::pair(1, 2), std::pair(1, 4), std::pair(1, 8),
+                            std::pair(2, 1), std::pair(2, 2), std::pair(2, 4)));
+  }
+}
+
+// A batch that one worker cannot have is not tried as two halves.
+TEST(BatchSearchTest, SeveralWorkersHaveNoMoreThanOne) {
+  int64_t most = 0;
+  measure_batches({.largest = 64, .largest_at_once = {{2, 32}}},
+                  [&](const PassShape& shape, int64_t, int64_t steps) {
+                    const auto samples = shape.concurrent * shape.local_batch;
+                    if (shape.concurrent > 1) most = std::max(most, samples);
+                    const auto count = samples > 20 ? 0 : static_cast<size_t>(steps);
+                    return std::vector<PassTimes>(count, {.forward_ms = 50.0 + samples});
+                  });
+  EXPECT_EQ(most, 30);  // one of 32 was too large
 }
 
 TEST(BatchSearchTest, APauseFollowsEachMeasurement) {

@@ -33,11 +33,15 @@ struct MadeUpDevice {
     }
     return trials;
   }
+  MemorySearch search(int64_t most, double of_loader = 0, double of_gradients = 0) const {
+    return {.most = most,
+            .limit_bytes = limit,
+            .analytic = [](int64_t b) { return 50 + 10.0 * b; },
+            .bytes_of_sample = of_loader,
+            .bytes_of_gradients = of_gradients};
+  }
   LargestBatch find(int64_t most, double of_loader = 0) {
-    return find_largest_batch({.most = most,
-                               .limit_bytes = limit,
-                               .analytic = [](int64_t b) { return 50 + 10.0 * b; },
-                               .bytes_of_sample = of_loader},
+    return find_largest_batch(search(most, of_loader),
                               [this](const auto& batches) { return run(batches); });
   }
 };
@@ -92,6 +96,31 @@ TEST(MemorySearchTest, TheLoadersBatchesTakeTheirPart) {
   MadeUpDevice device;
   const auto found = device.find(4096, /*of_loader=*/5);
   EXPECT_EQ(found.local_batch, 500);  // 1000 + 18 * 500 = 10000
+}
+
+// As many samples as one pass has at most, and the gradients of each besides.
+TEST(MemorySearchTest, PassesAtTheSameTimeHaveTheirGradients) {
+  MadeUpDevice device;
+  const auto found = device.find(4096);
+  ASSERT_EQ(found.local_batch, 692);
+  const auto none = device.search(4096), some = device.search(4096, 0, /*of_gradients=*/500);
+  EXPECT_EQ(passes_held(none, found, 100, 16), 6);
+  EXPECT_EQ(passes_held(none, found, 100, 4), 4);
+  EXPECT_EQ(passes_held(some, found, 100, 16), 5);  // 1000 + n (1300 + 500) <= 10000
+  EXPECT_EQ(passes_held(some, found, 692, 16), 1);
+  EXPECT_EQ(passes_held(some, found, 693, 16), 0);
+  EXPECT_EQ(largest_at_once(none, found, 2), 346);
+  EXPECT_EQ(largest_at_once(some, found, 2), 307);  // 1000 + 2 (13 b + 500) <= 10000
+  EXPECT_EQ(largest_at_once(some, found, 1), 692);
+  EXPECT_EQ(largest_at_once(some, found, 32), 0);
+}
+
+// What was found smaller than the line says holds for several of them, too.
+TEST(MemorySearchTest, PassesAtTheSameTimeKeepToWhatWasTried) {
+  MadeUpDevice device;
+  const auto found = device.find(256);
+  EXPECT_EQ(largest_at_once(device.search(256), found, 4), 64);
+  EXPECT_EQ(passes_held(device.search(256), found, 65, 4), 3);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "fovea/parallel/ddp.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/train/bench/machine.h"
+#include "fovea/train/recipe/model_identity.h"
 #include "fovea/train/session.h"
 #include "fovea/train/state/mesh_state.h"
 #include "tests/parallel/run_ranks.h"
@@ -28,27 +29,6 @@ models::ModelConfig vit_of_depth(int64_t depth) {
   vit.patch_size = {4};
   vit.depth = depth;
   return {vit};
-}
-
-TEST(RecipeProfileTest, ModelsOfOtherShapesHaveOtherNames) {
-  const auto six = model_identity(vit_of_depth(6));
-  EXPECT_THAT(six, AllOf(HasSubstr("vit"), HasSubstr("depth=6"), HasSubstr("patch_size")));
-  EXPECT_NE(six, model_identity(vit_of_depth(12)));
-  EXPECT_EQ(six, model_identity(vit_of_depth(6)));
-  auto wide = *vit_of_depth(6).get_if<models::VitConfig>();
-  wide.embed_dim = 97 * wide.num_heads;
-  EXPECT_NE(six, model_identity({wide}));
-}
-
-// A name has a place in a profile, however much the config says; the sum at its end tells.
-TEST(RecipeProfileTest, LongNamesEndInASum) {
-  auto vit = *vit_of_depth(6).get_if<models::VitConfig>();
-  for (int i = 0; i < 20; ++i) vit.variables.push_back("a_channel_" + std::to_string(i));
-  const auto one = model_identity({vit});
-  vit.variables.back() = "another";
-  const auto other = model_identity({vit});
-  EXPECT_LE(one.size(), 200U);
-  EXPECT_NE(one, other);
 }
 
 TEST(RecipeProfileTest, AFingerprintIsOfTheKindAlone) {
@@ -98,13 +78,13 @@ TEST(RecipeProfileTest, ProfilesAreOfTheRecipesModelAndDtype) {
       "r.yaml",
       std::string("run: {dir: runs/x}\nelastic: {profile_dir: profiles}\ndevice: {dtype: float32}\n"
                   "model: {name: vit, img_size: 28, patch_size: 4, depth: 6}\n"));
-  ProfileSet profiles{.source = "profiles", .model = model_identity(vit_of_depth(6))};
+  ProfileSet profiles{.source = "profiles", .model = train::model_identity(vit_of_depth(6))};
   profiles.devices = {{.fingerprint = "cpu", .model = profiles.model, .dtype = "float32"}};
   EXPECT_EQ(refusal_of(recipe, profiles), "");
   profiles.devices[0].dtype = "bfloat16";
   EXPECT_THAT(refusal_of(recipe, profiles),
               AllOf(HasSubstr("r.yaml:3"), HasSubstr("device.dtype"), HasSubstr("bfloat16")));
-  profiles.model = model_identity(vit_of_depth(12));
+  profiles.model = train::model_identity(vit_of_depth(12));
   EXPECT_THAT(refusal_of(recipe, profiles),
               AllOf(HasSubstr("r.yaml:4"), HasSubstr("model"), HasSubstr("depth=6")));
   const auto jabas = dir.write("j.json", std::string("{\"profile_dir\": \"profiles\"}"));

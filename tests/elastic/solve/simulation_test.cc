@@ -177,8 +177,8 @@ TEST(SimulationTest, AMonthOfAThousandDevicesTakesSeconds) {
   }
 }
 
-// All that are there work, in shares by speed: what each step takes is the solver's time, and
-// nothing is done twice.
+// All that are there work, in equal shares until they have been measured, then in those by speed,
+// in which a step takes the solver's time; nothing is done twice.
 TEST(SimulationTest, AnElasticRunTakesAllThatAreThere) {
   auto made = small_cluster();
   made.profiles.devices[1] = testing::device_profile("slow", 3, 32, 1);
@@ -189,9 +189,24 @@ TEST(SimulationTest, AnElasticRunTakesAllThatAreThere) {
   EXPECT_EQ(elastic.points.front().devices, 5);
   WorkingSets sets(made.cluster, made.profiles, {.global_batch = 1024});
   const auto all = sets.all({true, true, true});
-  EXPECT_NEAR(elastic.hours, 1e4 * all.ms / 3.6e6, 1e-6 * elastic.hours);
   const auto equal = sets.equal({true, true, true}, 0);
   EXPECT_LT(all.ms, 0.9 * equal.ms);
+  const auto hours_with = [&](double equal_steps) {
+    const double ms = equal_steps * equal.ms + (1e4 - equal_steps) * all.ms;
+    return (ms + 1000 * trace.head.change_s) / 3.6e6;
+  };
+  EXPECT_NEAR(elastic.hours, hours_with(10 + 50), 1e-6 * elastic.hours);
+  EXPECT_EQ(elastic.changes, 0);
+  trace.head.shares_after = 300;
+  EXPECT_NEAR(run(made, trace, "elastic").hours, hours_with(10 + 300), 1e-6 * elastic.hours);
+  // It waits until that has cost what the change pauses.
+  trace.head.change_s = 1000;
+  const double worth_it = 1e6 / (equal.ms - all.ms);
+  ASSERT_GT(worth_it, 300);
+  EXPECT_NEAR(run(made, trace, "elastic").hours, hours_with(10 + worth_it), 1e-6 * elastic.hours);
+  trace.head.change_s = 2;
+  trace.head.shares_gain = 0.9;
+  EXPECT_NEAR(run(made, trace, "elastic").hours, 1e4 * equal.ms / 3.6e6, 1e-6 * elastic.hours);
   trace.head.shares = "equal";
   EXPECT_NEAR(run(made, trace, "elastic").hours, 1e4 * equal.ms / 3.6e6, 1e-6 * elastic.hours);
   trace.head.other_ms = 50;
@@ -202,6 +217,22 @@ TEST(SimulationTest, AnElasticRunTakesAllThatAreThere) {
   EXPECT_EQ(failed.lost_samples, 0);
   EXPECT_EQ(failed.changes, 1);
   EXPECT_NEAR(failed.idle_hours, 5 / 3600.0, 1e-9);
+}
+
+// Who stays is known: when one goes, the others take their shares at once.
+TEST(SimulationTest, AnElasticRunKeepsWhatItKnowsOfThoseThatStay) {
+  auto made = small_cluster();
+  made.profiles.devices[1] = testing::device_profile("slow", 3, 32, 1);
+  Trace trace{.head = head_of(1.024e7), .events = {join(0, 0), join(0, 1), join(0, 2)}};
+  trace.head.restart_s = trace.head.change_s = 0;
+  WorkingSets sets(made.cluster, made.profiles, {.global_batch = 1024});
+  const auto three = sets.all({true, true, true}), two = sets.all({true, false, true});
+  EXPECT_LT(two.ms, 0.9 * sets.equal({true, false, true}, 0).ms);
+  trace.events.push_back({.hour = 0.1, .kind = TraceEventKind::kLeave, .host = 1});
+  const auto simulated = run(made, trace, "elastic");
+  const double lost = 60 * (sets.equal({true, true, true}, 0).ms - three.ms);
+  const double steps = (0.1 * 3.6e6 - lost) / three.ms;
+  EXPECT_NEAR(simulated.hours, 0.1 + (1e4 - steps) * two.ms / 3.6e6, 1e-6 * simulated.hours);
 }
 
 // Slots are never divided: of 8 slots three devices have 3, 3 and 2.

@@ -30,6 +30,24 @@ std::string refusal_of_trace(const std::string& lines, const std::string& head =
   return "read";
 }
 
+// The recipe's keys, unless the trace has them itself.
+TEST(TraceTest, WhatTheFirstLineLeavesOpenIsTakenFromElsewhere) {
+  TraceHead otherwise;
+  otherwise.shares = "equal";
+  otherwise.shares_gain = 0.3;
+  otherwise.shares_after = 20;
+  const auto head = parse_trace_head(
+      R"({"config": "c", "global_batch": 64, "samples": 1e6, "hours": 24, "shares_gain": 0.2})",
+      "t", otherwise);
+  EXPECT_EQ(head.shares, "equal");
+  EXPECT_EQ(head.shares_gain, 0.2);
+  EXPECT_EQ(head.shares_after, 20);
+  EXPECT_EQ(parse_trace_head(kHead, "t").shares_gain, 0.1);
+  EXPECT_THAT(refusal_of_trace("", R"({"config": "c", "global_batch": 64, "samples": 1e6, )"
+                                   R"("hours": 24, "shares_gain": 0})"),
+              HasSubstr("t.jsonl:1: shares_gain"));
+}
+
 TEST(TraceTest, EventsAreReadInTheirOrder) {
   const auto trace = parse_trace(kHead + R"(
 {"hour": 0, "event": "join", "host": "b"}
