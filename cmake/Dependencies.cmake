@@ -24,7 +24,7 @@ function(fovea_soname variable name)
   set(${variable} "${CMAKE_MATCH_1}" PARENT_SCOPE)
 endfunction()
 
-# The program loads it with the first elastic run (elastic/control/curl_library.h).
+# The program loads it with its first request (net/curl_library.h).
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 fovea_soname(FOVEA_CURL_LIBRARY curl ${CURL_LIBRARY_DIRS})
 # Optional: `format: hdf5` is built where it is found.

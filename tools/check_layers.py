@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "files": {"core"},
     "config": {"core"},
     "html": {"core"},
+    "net": {"core"},
     "data": FILES | {"config"},
     "data_tools": FILES | {"config", "data", "html"},
     "kernels": FILES,
@@ -29,7 +30,7 @@ MAY_INCLUDE = {
     "optim": FILES | {"config", "kernels"},
     "checkpoint": FILES | {"kernels", "nn"},
     "recipe_import": {"core", "config"},
-    "elastic/control": FILES,
+    "elastic/control": FILES | {"net"},
     "elastic/solve": FILES | {"config"},
     **{room: MODELS | TASKS | {"html", "elastic/solve"} for room in TASKS},
     "inference": MODELS | TASKS,
@@ -38,7 +39,7 @@ MAY_INCLUDE = {
     "elastic/profile": MODELS | TASKS | {"train", "plan", "elastic/control", "elastic/solve"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
-TORCH_FREE = {"core", "files", "config", "html", "data", "data_tools", "recipe_import", "elastic/control",
+TORCH_FREE = {"core", "files", "config", "html", "net", "data", "data_tools", "recipe_import", "elastic/control",
               "elastic/solve"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')

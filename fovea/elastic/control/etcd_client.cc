@@ -35,17 +35,23 @@ std::unique_ptr<EtcdClient> EtcdClient::another(milliseconds timeout) const {
   return std::make_unique<EtcdClient>(place_, timeout);
 }
 
-HttpPost EtcdClient::post_to_endpoint(const Call& call, milliseconds timeout) const {
-  return {.url = endpoint() + call.path,
+net::HttpRequest EtcdClient::post_to_endpoint(const Call& call, milliseconds timeout) const {
+  net::HttpHeaders headers{{"Content-Type", "application/json"}};
+  if (!token_.empty()) headers.emplace_back("Authorization", token_);
+  // Proxies of the environment are not asked: what is controlled is on this network. A host that is
+  // gone is noticed after some 4 s.
+  return {.method = "POST",
+          .url = endpoint() + call.path,
+          .headers = std::move(headers),
           .body = call.body,
-          .authorization = token_,
           .ca_file = place_.ca_file,
-          .timeout = timeout};
+          .timeout = timeout,
+          .probe_after = std::chrono::seconds(1)};
 }
 
 void EtcdClient::log_in(milliseconds timeout) {
   token_.clear();
-  const auto reply = http_.post(post_to_endpoint(
+  const auto reply = http_.perform(post_to_endpoint(
       {.path = "/v3/auth/authenticate", .body = login_request(place_.user, place_.password)},
       timeout));
   if (reply.status == kOk) {
@@ -85,7 +91,7 @@ void EtcdClient::refuse(const EtcdRefusal& refusal) const {
   }
 }
 
-void EtcdClient::refuse(const HttpReply& reply) const {
+void EtcdClient::refuse(const net::HttpReply& reply) const {
   EtcdRefusal refusal;
   try {
     refusal = read_refusal(reply.body, endpoint());
@@ -105,7 +111,7 @@ std::string EtcdClient::ask_endpoint(const Call& call, Clock::time_point deadlin
   };
   const bool had_token = !token_.empty();
   if (!place_.user.empty() && !had_token) log_in(left());
-  auto reply = http_.post(post_to_endpoint(call, left()));
+  auto reply = http_.perform(post_to_endpoint(call, left()));
   if (reply.status != kOk && had_token && !place_.user.empty()) {
     // Tokens end, with time and with changes of users.
     bool is_late = false;
@@ -115,7 +121,7 @@ std::string EtcdClient::ask_endpoint(const Call& call, Clock::time_point deadlin
     }
     if (is_late) {
       log_in(left());
-      reply = http_.post(post_to_endpoint(call, left()));
+      reply = http_.perform(post_to_endpoint(call, left()));
     }
   }
   if (reply.status != kOk) refuse(reply);
@@ -134,9 +140,9 @@ std::string EtcdClient::ask(const Call& call) {
     std::string reason;
     try {
       return ask_endpoint(call, Clock::now() + left / static_cast<int64_t>(count - tried));
-    } catch (const HttpError& error) {
+    } catch (const net::HttpError& error) {
       reason = error.what();
-      if (error.kind() == HttpError::Kind::kCertificate) {
+      if (error.kind() == net::HttpError::Kind::kCertificate) {
         reason += "; give the certificate of who signed its own: --etcd-ca FILE";
       }
       is_outcome_known = !call.is_write || !error.is_sent();
@@ -234,7 +240,7 @@ void EtcdClient::watch(const KeyRange& range, int64_t from_revision, millisecond
     http_.stream(post_to_endpoint(
                      {.path = "/v3/watch", .body = watch_request(range, from_revision)}, duration),
                  on_line);
-  } catch (const HttpError& error) {
+  } catch (const net::HttpError& error) {
     const auto at = endpoint();
     current_ = (current_ + 1) % place_.endpoints.size();
     throw EtcdError(EtcdError::Kind::kUnreachable, true,

@@ -14,7 +14,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/elastic/control/etcd_wire.h"
-#include "fovea/elastic/control/http.h"
+#include "fovea/net/http.h"
 
 namespace fovea::elastic {
 
@@ -102,16 +102,16 @@ class EtcdClient {
   };
   std::string ask(const Call& call);
   std::string ask_endpoint(const Call& call, std::chrono::steady_clock::time_point deadline);
-  HttpPost post_to_endpoint(const Call& call, std::chrono::milliseconds timeout) const;
+  net::HttpRequest post_to_endpoint(const Call& call, std::chrono::milliseconds timeout) const;
   void log_in(std::chrono::milliseconds timeout);
-  [[noreturn]] void refuse(const HttpReply& reply) const;
+  [[noreturn]] void refuse(const net::HttpReply& reply) const;
   [[noreturn]] void refuse(const EtcdRefusal& refusal) const;
   const std::string& endpoint() const { return place_.endpoints[current_]; }
 
   EtcdPlace place_;
   std::chrono::milliseconds timeout_;
   std::mutex mutex_;
-  HttpClient http_;
+  net::HttpClient http_;
   size_t current_ = 0;  // of endpoints
   std::string token_;   // of a user that has logged in
 };

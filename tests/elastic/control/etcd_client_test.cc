@@ -113,8 +113,10 @@ TEST_F(EtcdClientTest, AWatchTellsWhatHappensFromARevisionOn) {
 TEST_F(EtcdClientTest, AWatchOfWhatIsCompactedSaysSo) {
   client().put("/k", "1");
   const auto revision = client().put("/k", "2");
-  const auto reply = HttpClient().post({.url = etcd().url() + "/v3/kv/compaction",
-                                        .body = fmt::format("{{\"revision\":\"{}\"}}", revision)});
+  const auto reply =
+      net::HttpClient().perform({.method = "POST",
+                                 .url = etcd().url() + "/v3/kv/compaction",
+                                 .body = fmt::format("{{\"revision\":\"{}\"}}", revision)});
   ASSERT_EQ(reply.status, 200);
   const auto refusal = refusal_of([&] {
     client().watch(one_key("/k"), 1, seconds(20), [](const WatchReply&) { return true; });
@@ -165,9 +167,10 @@ TEST_F(EtcdClientTest, AFullEtcdSaysWhatToDo) {
 }
 
 TEST_F(EtcdClientTest, UsersHaveToLogIn) {
-  HttpClient http;
+  net::HttpClient http;
   const auto admin = [&](const std::string& path, const std::string& body) {
-    const auto reply = http.post({.url = etcd().url() + "/v3/auth/" + path, .body = body});
+    const auto reply =
+        http.perform({.method = "POST", .url = etcd().url() + "/v3/auth/" + path, .body = body});
     ASSERT_EQ(reply.status, 200) << reply.body;
   };
   admin("user/add", R"({"name":"root","password":"r"})");

@@ -71,8 +71,9 @@ TEST_F(KeyMirrorTest, IsReadAnewWhereEventsAreNotKept) {
   etcd().kill();
   etcd().start();
   const auto revision = client().put("/k", "2");
-  HttpClient().post({.url = etcd().url() + "/v3/kv/compaction",
-                     .body = fmt::format("{{\"revision\":\"{}\"}}", revision)});
+  net::HttpClient().perform({.method = "POST",
+                             .url = etcd().url() + "/v3/kv/compaction",
+                             .body = fmt::format("{{\"revision\":\"{}\"}}", revision)});
   EXPECT_TRUE(comes_to(mirror, "/k", "2"));
 }
 

@@ -1,9 +1,9 @@
-#include "fovea/elastic/control/curl_library.h"
+#include "fovea/net/curl_library.h"
 
 #include "fovea/core/error.h"
 #include "fovea/core/loaded_library.h"
 
-namespace fovea::elastic {
+namespace fovea::net {
 namespace {
 
 constexpr const char* kExpected = "libcurl 7.85 or later";
@@ -44,4 +44,4 @@ const CurlLibrary& curl_library() {
   return library;
 }
 
-}  // namespace fovea::elastic
+}  // namespace fovea::net

@@ -4,7 +4,7 @@
 
 #include <curl/curl.h>
 
-namespace fovea::elastic {
+namespace fovea::net {
 
 // Its functions, under their names without "curl_".
 struct CurlLibrary {
@@ -30,4 +30,4 @@ struct CurlLibrary {
 // Thread-safe. Throws ConfigError: this machine does not have the library.
 const CurlLibrary& curl_library();
 
-}  // namespace fovea::elastic
+}  // namespace fovea::net
