@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "config": {"core"},
     "html": {"core"},
     "net": {"core"},
+    "hub": FILES | {"net"},
     "data": FILES | {"config"},
     "data_tools": FILES | {"config", "data", "html"},
     "kernels": FILES,
@@ -32,14 +33,14 @@ MAY_INCLUDE = {
     "recipe_import": {"core", "config"},
     "elastic/control": FILES | {"net"},
     "elastic/solve": FILES | {"config"},
-    **{room: MODELS | TASKS | {"html", "elastic/solve"} for room in TASKS},
+    **{room: MODELS | TASKS | {"html", "hub", "elastic/solve"} for room in TASKS},
     "inference": MODELS | TASKS,
     "train": MODELS | TASKS | {"html", "elastic/solve"},
     "elastic": MODELS | TASKS | {"train", "elastic/control", "elastic/solve"},
     "elastic/profile": MODELS | TASKS | {"train", "plan", "elastic/control", "elastic/solve"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
-TORCH_FREE = {"core", "files", "config", "html", "net", "data", "data_tools", "recipe_import", "elastic/control",
+TORCH_FREE = {"core", "files", "config", "html", "net", "hub", "data", "data_tools", "recipe_import", "elastic/control",
               "elastic/solve"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')

@@ -38,14 +38,16 @@ void InferenceArguments::settle(std::vector<std::string>& rest) {
 void add_model_options(Command command, std::string& target, train::InferenceOptions& options) {
   command
       .add_option("target", target,
-                  "run folder, recipe (the model before training), weights file or a model's name; "
-                  "left out where --model and --weights say it all")
+                  "run folder, recipe (the model before training), weights file, "
+                  "hf-hub:ORG/NAME[@REVISION] or a model's name; left out where --model and "
+                  "--weights say it all")
       .type_name("RUN_DIR|RECIPE|WEIGHTS|MODEL");
   command.add_option("--model", options.model,
                      "the model that the weights belong to: timm's name (vit_small_patch16_224), a "
                      "recipe, or a run folder");
   command.add_option("--weights", options.weights,
-                     "weights file of any system that is known, a run folder or a checkpoint");
+                     "weights file of any system that is known, a run folder, a checkpoint, or "
+                     "hf-hub:ORG/NAME[@REVISION]");
   command.add_option("--checkpoint", options.checkpoint, "of a run folder: final, best or latest")
       .one_of({"final", "best", "latest"})
       .show_default();

@@ -8,7 +8,7 @@ namespace fovea::app {
 
 ProgressCounter::ProgressCounter(std::string verb, bool is_silent)
     : verb_(std::move(verb)),
-      line_(is_silent ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto) {}
+      line_(is_silent ? ProgressLine::Mode::kSilent : ProgressLine::Mode::kAuto) {}
 
 std::function<void(int64_t, int64_t)> ProgressCounter::callback() {
   return [this](int64_t done, int64_t total) {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "fovea/train/run/progress.h"
+#include "fovea/core/progress_line.h"
 
 namespace fovea::app {
 
@@ -18,7 +18,7 @@ class ProgressCounter {
 
  private:
   std::string verb_;
-  train::ProgressLine line_;
+  ProgressLine line_;
 };
 
 }  // namespace fovea::app

@@ -81,6 +81,8 @@ void set_log_verbose(bool is_verbose) {
   terminal()->set_level(is_verbose ? spdlog::level::info : spdlog::level::warn);
 }
 
+bool is_log_verbose() { return terminal()->level() <= spdlog::level::info; }
+
 void mute_log() { terminal()->set_level(spdlog::level::off); }
 
 }  // namespace fovea

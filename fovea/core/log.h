@@ -30,6 +30,7 @@ class LogFile {
 
 // False: nothing below a warning goes to standard error (--json, --quiet).
 void set_log_verbose(bool is_verbose);
+bool is_log_verbose();
 // From now on nothing goes to standard error: of several processes one talks, the others have their
 // files.
 void mute_log();

@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "fovea/core/progress_line.h"
 #include "fovea/elastic/control/etcd_client.h"
 #include "fovea/elastic/control/records.h"
 #include "fovea/parallel/world.h"
 #include "fovea/train/recipe/config.h"
-#include "fovea/train/run/progress.h"
 
 namespace fovea::elastic {
 
@@ -36,7 +36,7 @@ enum class WorkerEnd {
 
 struct WorkerOptions {
   std::string name;
-  train::ProgressLine::Mode progress = train::ProgressLine::Mode::kAuto;
+  ProgressLine::Mode progress = ProgressLine::Mode::kAuto;
   std::shared_ptr<const parallel::DeviceBackend> device_backend = {};
 };
 

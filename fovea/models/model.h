@@ -26,6 +26,7 @@ struct InputSpec {
   std::vector<int64_t> img_size;  // [H, W] or [D, H, W]
   std::vector<double> mean, std;  // per channel, of pixels in [0, 1]
   double crop_pct = 0.9;
+  std::string crop_mode = "center";  // see VitInputConfig
   std::string interpolation = "bicubic";
   std::optional<int64_t> packed_patch_size = {};  // with takes_packed(): side of a patch
 };

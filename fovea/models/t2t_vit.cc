@@ -129,6 +129,7 @@ InputSpec T2tVit::input_spec() const {
           .mean = fit_to_channels(config_.input.mean, config_.in_chans),
           .std = fit_to_channels(config_.input.std, config_.in_chans),
           .crop_pct = config_.input.crop_pct,
+          .crop_mode = config_.input.crop_mode,
           .interpolation = config_.input.interpolation};
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "fovea/models/timm_weights.h"
+
 namespace fovea::models {
 namespace {
 
@@ -246,6 +248,17 @@ void check_block(const VitConfig& config, ConfigIssues& issues) {
   }
 }
 
+void check_pretrained(const VitConfig& config, ConfigIssues& issues) {
+  if (!config.pretrained || !timm_repository(config.preset).empty()) return;
+  issues.add("pretrained", {"preset"},
+             config.preset.empty()
+                 ? "true without a preset; expected a preset that timm has weights of, or "
+                   "init.weights"
+                 : fmt::format("true, but timm has no weights of {}; `fovea list models "
+                               "--pretrained` shows of which it has, and init.weights takes others",
+                               config.preset));
+}
+
 }  // namespace
 
 std::vector<int64_t> VitConfig::img_sides() const { return sides(img_size, num_sides(*this)); }
@@ -262,6 +275,7 @@ void VitConfig::validate(ConfigIssues& issues) const {
   check_packed(*this, issues);
   check_adaptive(*this, issues);
   check_variables(*this, issues);
+  check_pretrained(*this, issues);
 }
 
 }  // namespace fovea::models

@@ -17,6 +17,7 @@ struct VitInputConfig {
   std::vector<double> mean = {0.5, 0.5, 0.5};
   std::vector<double> std = {0.5, 0.5, 0.5};
   double crop_pct = 0.9;
+  std::string crop_mode = "center";
   std::string interpolation = "bicubic";
 
   template <class Visitor, class Self>
@@ -26,6 +27,10 @@ struct VitInputConfig {
             {.min = 0, .exclusive_min = true, .one_is_list = true});
     v.field("crop_pct", self.crop_pct, "side of the centre crop over the side before it",
             {.min = 0, .max = 1, .exclusive_min = true});
+    v.field("crop_mode", self.crop_mode,
+            "center: the shorter edge is resized, and the centre cropped; squash: both edges are, "
+            "whatever the image's shape",
+            {.choices = {"center", "squash"}});
     v.field("interpolation", self.interpolation, "how images are resized",
             {.choices = {"bicubic", "bilinear", "nearest"}});
   }
@@ -89,6 +94,7 @@ struct VitConfig {
   std::string attn_layer = "attn";
   int64_t representation_size = 0;
   double logits_scale = 1.0;
+  bool pretrained = false;
   VitInputConfig input;
 
   template <class Visitor, class Self>
@@ -243,6 +249,9 @@ void VitConfig::visit_head(Visitor& v, Self& self) {
           {.min = 0, .max = kMaxWidth});
   v.field("logits_scale", self.logits_scale, "factor of the logits; 0.125 divides them by 8",
           {.min = 0, .exclusive_min = true});
+  v.field("pretrained", self.pretrained,
+          "start from timm's weights of `preset`, which are fetched once (fovea list models "
+          "--pretrained); init.weights names others");
 }
 
 }  // namespace fovea::models

@@ -79,6 +79,7 @@ InputSpec Vit::input_spec() const {
           .mean = fit_to_channels(config_.input.mean, config_.in_chans),
           .std = fit_to_channels(config_.input.std, config_.in_chans),
           .crop_pct = config_.input.crop_pct,
+          .crop_mode = config_.input.crop_mode,
           .interpolation = config_.input.interpolation,
           .packed_patch_size =
               config_.is_packed() ? std::optional(config_.patch_size[0]) : std::nullopt};

@@ -12,7 +12,7 @@ CurlLibrary load() {
   const LoadedLibrary library(FOVEA_CURL_LIBRARY);
   if (!library.why_not().empty()) {
     fail<ConfigError>(
-        "etcd is talked to with {}, which cannot be loaded ({}); install libcurl (Debian: "
+        "HTTP is spoken with {}, which cannot be loaded ({}); install libcurl (Debian: "
         "libcurl4)",
         FOVEA_CURL_LIBRARY, library.why_not());
   }
@@ -34,6 +34,11 @@ CurlLibrary load() {
   library.require("curl_multi_poll", kExpected, found.multi_poll);
   library.require("curl_multi_wakeup", kExpected, found.multi_wakeup);
   library.require("curl_multi_cleanup", kExpected, found.multi_cleanup);
+  library.require("curl_url", kExpected, found.url);
+  library.require("curl_url_set", kExpected, found.url_set);
+  library.require("curl_url_get", kExpected, found.url_get);
+  library.require("curl_url_cleanup", kExpected, found.url_cleanup);
+  library.require("curl_free", kExpected, found.free);
   return found;
 }
 

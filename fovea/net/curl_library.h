@@ -25,6 +25,11 @@ struct CurlLibrary {
   decltype(&curl_multi_poll) multi_poll;
   decltype(&curl_multi_wakeup) multi_wakeup;
   decltype(&curl_multi_cleanup) multi_cleanup;
+  decltype(&curl_url) url;
+  decltype(&curl_url_set) url_set;
+  decltype(&curl_url_get) url_get;
+  decltype(&curl_url_cleanup) url_cleanup;
+  decltype(&curl_free) free;
 };
 
 // Thread-safe. Throws ConfigError: this machine does not have the library.

@@ -20,12 +20,6 @@ const CurlLibrary& curl() { return curl_library(); }
 
 }  // namespace
 
-std::string HttpReply::header(std::string_view name) const {
-  const auto found = std::find_if(headers.begin(), headers.end(),
-                                  [&](const auto& header) { return header.first == name; });
-  return found == headers.end() ? std::string() : found->second;
-}
-
 HttpClient::HttpClient() {
   // Counted by the library; from several threads at once, too.
   if (curl().global_init(CURL_GLOBAL_DEFAULT) != 0) fail("libcurl does not start");

@@ -36,9 +36,9 @@ MetricNames checkpoint_metrics(const CheckpointConfig& config, const Task& task)
 models::ModelPtr make_model(const TrainConfig& config, const ComputeOptions& compute) {
   auto model = models::build_model(config.model);
   model->init_weights(static_cast<uint64_t>(config.run.seed));
-  if (!config.init.weights.empty()) {
-    const auto path = weights_path(config.init.weights);
-    const auto report = models::load_weights(*model, path, load_options(config.init),
+  if (const auto named = named_init_weights(config); !named.empty()) {
+    const auto path = weights_path(named);
+    const auto report = models::load_weights(*model, path, load_options(config, path),
                                              {.num_heads = models::num_heads_of(config.model)});
     log_info(fmt::format("{}: {}", path, report.text()));
     warn_of_other_model(path, config.model);

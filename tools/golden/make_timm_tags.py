@@ -1,9 +1,9 @@
 """Goldens for fovea/recipe_import/timm_tags.cc: preprocessing and classes of every tag of the models in vit_presets.json, from timm.
 
 Writes tests/golden/timm_tags.json: "model.tag", and "model" for timm's default tag, to what train.py takes where no flag says otherwise.
-With --rows it prints the rows of the table instead.
+With --rows it prints the rows of the table instead, with --tags those of fovea/models/timm_weights.cc: what lies on the hub.
 
-    python tools/golden/make_timm_tags.py [--rows]
+    python tools/golden/make_timm_tags.py [--rows | --tags]
 """
 import json
 import pathlib
@@ -51,9 +51,24 @@ def rows(entries):
         print(f'    {{"{name}", "{tag}", Pixels::{pixels}, {crop:g}, {str(found["crop_mode"] == "squash").lower()}, {classes}}},')
 
 
+def tag_rows(entries):
+    """Of each preset its tags with weights on the hub, timm's default first."""
+    for name in (full for full in entries if "." not in full):
+        tags = [full.partition(".")[2] for full in entries if full.startswith(name + ".")]
+        configs = {tag: timm.get_pretrained_cfg(f"{name}.{tag}") for tag in tags}
+        tags = [tag for tag in tags if configs[tag].hf_hub_id]
+        tags.sort(key=lambda tag: tag != timm.get_pretrained_cfg(name).tag)
+        for tag in tags:
+            assert configs[tag].hf_hub_id == f"timm/{name.replace('_quickgelu', '')}.{tag}", (name, tag)
+        if tags:
+            print(f'    {{"{name}", "{" ".join(tags)}"}},')
+
+
 if __name__ == "__main__":
     made = all_entries()
-    if "--rows" in sys.argv[1:]:
+    if "--tags" in sys.argv[1:]:
+        tag_rows(made)
+    elif "--rows" in sys.argv[1:]:
         rows(made)
     else:
         text = ",\n".join(f"{json.dumps(name)}: {json.dumps(row, separators=(',', ':'))}" for name, row in made.items())

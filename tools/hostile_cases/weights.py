@@ -34,6 +34,7 @@ intra_node_latency: 5
 inter_node_latency: 15
 memory: 74
 """
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = ["google_augreg.npz", "hf_dinov2.safetensors", "hf_vit.safetensors", "dinov2_training.pth", "timm.pth.tar", "hf_mae.bin"]
 
 
@@ -65,6 +66,20 @@ def take_over(folder, program):
     put(folder / "recipe.yaml", TAKE_OVER)
 
 
+def on_hub(folder, program):
+    """What is kept of a repository, in the cache that HF_HUB_CACHE names."""
+    del program
+    repository = folder / "hub/models--org--vit"
+    put(repository / "refs/main", COMMIT)
+    put(repository / f"snapshots/{COMMIT}/config.json", json.dumps({
+        "model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 16, "intermediate_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 16, "patch_size": 8, "num_channels": 3, "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12, "qkv_bias": True, "id2label": {str(i): f"class {i}" for i in range(5)}}))
+    put(repository / f"snapshots/{COMMIT}/preprocessor_config.json", json.dumps({
+        "do_resize": True, "size": {"height": 16, "width": 16}, "resample": 2, "do_normalize": True,
+        "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}))
+
+
 def imports(folder, program):
     del program
     for path in SAMPLES.iterdir():
@@ -85,7 +100,7 @@ def imported(system, name):
     return Original(f"import {name}", "imports", name, [command, f"{command} --json"], is_text=True)
 
 
-GROUPS = {"foreign": foreign, "take_over": take_over, "imports": imports}
+GROUPS = {"foreign": foreign, "on_hub": on_hub, "take_over": take_over, "imports": imports}
 ORIGINALS = [
     convert("google_augreg.npz", **TORCH),
     convert("hf_dinov2.safetensors", **SAFETENSORS),
@@ -100,6 +115,9 @@ ORIGINALS = [
     convert("t5x", "t5x/checkpoint_7/target.vision_model.head.kernel/.zarray", is_text=True,
             also_named=["t5x/checkpoint_7/target.vision_model.head.kernel"]),
     convert("t5x", "t5x/checkpoint_7/target.vision_model.head.kernel/0.0"),
+    *[Original(f"hub {name}", "on_hub", f"hub/models--org--vit/snapshots/{COMMIT}/{name}",
+               ["summary hf-hub:org/vit", "summary hf-hub:org/vit --json"], is_text=True)
+      for name in ("config.json", "preprocessor_config.json")],
     Original("weights of a run to take over", "take_over", "last.pth.tar", ["train recipe.yaml"], **TORCH),
     imported("bionemo", "bionemo.yaml"), imported("jabas", "jabas.json"), imported("jabas", "jabas.sh"),
     imported("rosetta", "rosetta_pretrain.gin"), imported("rosetta", "rosetta_finetune.gin"), imported("timm", "timm.yaml"),

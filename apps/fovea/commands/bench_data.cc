@@ -14,6 +14,7 @@
 #include "apps/fovea/overrides.h"
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
+#include "fovea/core/progress_line.h"
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/transforms/image/horizontal_flip.h"
 #include "fovea/data/transforms/image/normalize.h"
@@ -22,7 +23,6 @@
 #include "fovea/data/transforms/volume/spatial_resize.h"
 #include "fovea/data_tools/data_bench.h"
 #include "fovea/train/recipe/config.h"
-#include "fovea/train/run/progress.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {
@@ -105,8 +105,7 @@ void run_bench_data(DataBenchArguments& arguments) {
   options.name = std::filesystem::path(arguments.recipe).stem().string();
   if (arguments.is_uint8) options.pixel_type = data::PixelType::kUint8;
   const auto setup = open_chosen_setup(arguments);
-  train::ProgressLine progress(arguments.json ? train::ProgressLine::Mode::kSilent
-                                              : train::ProgressLine::Mode::kAuto);
+  ProgressLine progress(arguments.json ? ProgressLine::Mode::kSilent : ProgressLine::Mode::kAuto);
   options.progress = [&](const std::string& what) { progress.update("bench: " + what); };
   const auto results = data::bench_data(setup, options);
   progress.clear();

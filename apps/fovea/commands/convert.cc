@@ -14,6 +14,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/nn/tensor_file.h"
+#include "fovea/train/recipe/hub_source.h"
 #include "fovea/train/recipe/own_runs.h"
 #include "fovea/weights/dcp_writer.h"
 #include "fovea/weights/read_weights.h"
@@ -122,7 +123,10 @@ void print_json(const ConvertArguments& arguments, const Loaded& loaded,
                                      {"optimizer", optimizer_json(loaded)}}));
 }
 
-void run_convert(const ConvertArguments& arguments) {
+void run_convert(ConvertArguments arguments) {
+  if (train::hub_name_of(arguments.source)) {
+    arguments.source = train::weights_path(arguments.source);
+  }
   const auto loaded = load_source(arguments);
   weights::ConversionReport written;
   try {
@@ -157,8 +161,7 @@ void add_convert(Command app) {
   command
       .add_option("source", arguments->source,
                   "weights: a .safetensors, .pt, .pth or .npz file, a DCP folder, a checkpoint of "
-                  "t5x, a run "
-                  "folder")
+                  "t5x, a run folder, or hf-hub:ORG/NAME[@REVISION]")
       .required()
       .type_name("SRC");
   command

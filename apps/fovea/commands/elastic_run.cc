@@ -85,7 +85,7 @@ void run_worker(const WorkerArguments& arguments) {
   const auto end =
       elastic::run_worker(run.client, run.keys, config,
                           {.name = arguments.name.empty() ? own_name() : arguments.name,
-                           .progress = train::ProgressLine::Mode::kAuto,
+                           .progress = ProgressLine::Mode::kAuto,
                            .device_backend = choose_device(config.device.type, {})});
   const char* const text = end == elastic::WorkerEnd::kDone      ? "the run is done"
                            : end == elastic::WorkerEnd::kStopped ? "the run has stopped"

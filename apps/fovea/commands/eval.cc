@@ -16,10 +16,10 @@
 #include "apps/fovea/ranks.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/progress_line.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/evaluate/knn_evaluation.h"
 #include "fovea/train/ranks.h"
-#include "fovea/train/run/progress.h"
 #include "fovea/train/session.h"
 
 namespace fovea::app {
@@ -32,15 +32,14 @@ struct EvalArguments {
   bool json = false;
 };
 
-train::ProgressLine::Mode progress_mode(const EvalArguments& arguments,
-                                        const parallel::World& world) {
-  return arguments.json || !world.is_first() ? train::ProgressLine::Mode::kSilent
-                                             : train::ProgressLine::Mode::kAuto;
+ProgressLine::Mode progress_mode(const EvalArguments& arguments, const parallel::World& world) {
+  return arguments.json || !world.is_first() ? ProgressLine::Mode::kSilent
+                                             : ProgressLine::Mode::kAuto;
 }
 
 void run_knn(const EvalArguments& arguments, const train::Inference& inference,
              const parallel::World& world) {
-  train::ProgressLine progress(progress_mode(arguments, world));
+  ProgressLine progress(progress_mode(arguments, world));
   const auto result =
       train::evaluate_knn(*inference.model, *inference.config, arguments.knn, inference.compute,
                           [&](int64_t done, int64_t total) {
@@ -88,7 +87,7 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
       train::open_validation_data(config, inference.class_names, train::data_share(mesh));
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   const auto task = train::make_task(config.task, *inference.model);
-  train::ProgressLine progress(progress_mode(arguments, world));
+  ProgressLine progress(progress_mode(arguments, world));
   const auto evaluation =
       train::evaluate(*inference.model, *task, *source.loader, inference.compute,
                       {.on_progress =

@@ -69,6 +69,7 @@ std::map<std::string, std::string> metadata_of(const train::Inference& inference
     metadata["fovea.input"] = json_text(nlohmann::json{{"mean", spec.mean},
                                                        {"std", spec.std},
                                                        {"crop_pct", spec.crop_pct},
+                                                       {"crop_mode", spec.crop_mode},
                                                        {"interpolation", spec.interpolation}});
   }
   return metadata;

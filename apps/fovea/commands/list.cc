@@ -14,6 +14,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/timm_weights.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/recipe/recipe_files.h"
 
@@ -34,6 +35,14 @@ std::vector<Entry> choices_of(const std::string& key) {
     return entries;
   }
   fail("{} is no key of a recipe; expected one that names alternatives", key);
+}
+
+std::vector<Entry> list_pretrained() {
+  std::vector<Entry> entries;
+  for (const auto& name : models::list_timm_weights()) {
+    entries.push_back({name, "hf-hub:" + models::timm_repository(name)});
+  }
+  return entries;
 }
 
 std::vector<Entry> list_models() {
@@ -108,8 +117,17 @@ void add_list(Command app) {
     auto json = std::make_shared<bool>(false);
     sub.add_flag("--json", *json, "print one JSON list on standard output");
     const auto line = fmt::format("fovea list {}", kind.name);
-    sub.examples({line, line + " --json"});
-    sub.callback([json, &kind] { print(kind.list(), *json); });
+    std::vector<std::string> examples = {line, line + " --json"};
+    auto pretrained = std::make_shared<bool>(false);
+    if (kind.list == list_models) {
+      sub.add_flag("--pretrained", *pretrained,
+                   "timm's weights of these models instead, and where they lie; each of these "
+                   "names can stand where a model or weights are named");
+      examples.push_back(line + " --pretrained");
+    }
+    sub.examples(std::move(examples));
+    sub.callback(
+        [json, pretrained, &kind] { print(*pretrained ? list_pretrained() : kind.list(), *json); });
   }
 }
 

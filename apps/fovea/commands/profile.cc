@@ -22,6 +22,7 @@
 #include "apps/fovea/profile_parts.h"
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
+#include "fovea/core/progress_line.h"
 #include "fovea/core/write_error.h"
 #include "fovea/elastic/profile/profile_sync.h"
 #include "fovea/elastic/profile/recipe_profile.h"
@@ -30,7 +31,6 @@
 #include "fovea/train/recipe/model_identity.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/run/phases.h"
-#include "fovea/train/run/progress.h"
 
 namespace fovea::app {
 namespace {
@@ -141,8 +141,7 @@ void run(const ProfileArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const auto launch = parallel::launch_from(parallel::process_environment());
   const bool is_quiet = arguments.json || launch.rank > 0;
-  train::ProgressLine progress(is_quiet ? train::ProgressLine::Mode::kSilent
-                                        : train::ProgressLine::Mode::kAuto);
+  ProgressLine progress(is_quiet ? ProgressLine::Mode::kSilent : ProgressLine::Mode::kAuto);
   const ProfilerOptions options{
       .devices = arguments.devices,
       .local_batch = arguments.local_batch,

@@ -21,6 +21,7 @@
 #include "fovea/core/number_text.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/bench/model_summary.h"
+#include "fovea/train/recipe/hub_source.h"
 #include "fovea/train/recipe/model_recipe.h"
 #include "fovea/train/recipe/recipe_files.h"
 #include "fovea/train/recipe/run_folder.h"
@@ -37,6 +38,16 @@ struct SummaryArguments {
   bool json = false;
 };
 
+train::TrainConfig recipe_on_hub(const hub::HubName& name,
+                                 const std::vector<std::string>& overrides) {
+  hub::Repository repository(name);
+  auto config = train::fetch_config(repository, overrides);
+  if (config) return std::move(config->recipe);
+  fail<ConfigError>(
+      "{}: no config.json that says which model it is; expected timm's or transformers'",
+      name.text());
+}
+
 // The recipe; of a model's name, one that has nothing else.
 train::TrainConfig find_config(const SummaryArguments& arguments) {
   const auto& target = arguments.target;
@@ -44,11 +55,13 @@ train::TrainConfig find_config(const SummaryArguments& arguments) {
   if (is_there(target) && !is_folder(target)) {
     return train::load_model_recipe(target, arguments.overrides);
   }
-  if (!models::is_model_name(target)) {
+  const auto name = train::hub_name_of(target);
+  if (!name && !models::is_model_name(target)) {
     fail<ConfigError>("{}: neither a recipe, nor a run folder, nor the name of a model{}", target,
                       train::or_nearest_target(target));
   }
-  auto config = train::recipe_of_model(target, arguments.overrides);
+  auto config = name ? recipe_on_hub(*name, arguments.overrides)
+                     : train::recipe_of_model(target, arguments.overrides);
   config.data.global_batch_size = 32;
   return config;
 }
@@ -189,7 +202,9 @@ void add_summary(Command app) {
   auto command = app.add_command(
       "summary", "Layers, shapes, parameters, FLOPs and memory of a model; nothing is allocated");
   auto arguments = std::make_shared<SummaryArguments>();
-  command.add_option("target", arguments->target, "a model's name, a recipe or a run folder")
+  command
+      .add_option("target", arguments->target,
+                  "a model's name, hf-hub:ORG/NAME, a recipe or a run folder")
       .required()
       .type_name("MODEL|RECIPE|RUN_DIR");
   add_overrides(command, arguments->overrides, "model.img_size=384");

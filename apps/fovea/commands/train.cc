@@ -86,14 +86,14 @@ void print_phases(const std::string& run_dir, const std::vector<train::PhaseResu
   print_result(whole, false);
 }
 
-bool run_phases(const train::TrainConfig& config, train::ProgressLine::Mode progress, bool as_json,
+bool run_phases(const train::TrainConfig& config, ProgressLine::Mode progress, bool as_json,
                 parallel::World& world) {
   const auto phases = train::fit_phases(config, progress, world);
   if (world.is_first()) print_phases(config.run.dir, phases, as_json);
   return phases.back().fit.stopped;
 }
 
-bool run_once(const train::TrainConfig& config, train::ProgressLine::Mode progress, bool as_json,
+bool run_once(const train::TrainConfig& config, ProgressLine::Mode progress, bool as_json,
               parallel::World& world) {
   const auto result = train::Trainer(config, progress, world).fit();
   if (world.is_first()) print_result(result, as_json);
@@ -106,8 +106,7 @@ void note_signals_for_good() { [[maybe_unused]] static const auto* const kept = 
 
 void run(const TrainArguments& arguments) {
   note_signals_for_good();
-  const auto progress =
-      arguments.json ? train::ProgressLine::Mode::kSilent : train::ProgressLine::Mode::kAuto;
+  const auto progress = arguments.json ? ProgressLine::Mode::kSilent : ProgressLine::Mode::kAuto;
   const auto config = train::load_any_config(arguments.source, arguments.overrides);
   if (config.launch.elastic) return train_elastically(config, arguments.json);
   run_in_world(config, [&](parallel::World& world) {

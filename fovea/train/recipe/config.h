@@ -95,8 +95,8 @@ struct InitConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("weights", self.weights,
             "weights file of Fovea, timm, Hugging Face, DINOv2, MAE or Google (safetensors, .pt, "
-            ".npz), a DCP folder, a checkpoint of t5x, or a run folder; empty: initialise from "
-            "run.seed");
+            ".npz), a DCP folder, a checkpoint of t5x, a run folder, or hf-hub:ORG/NAME[@REVISION] "
+            "on the Hugging Face hub, which is fetched once; empty: initialise from run.seed");
     v.field(
         "optimizer", self.optimizer,
         "checkpoint of a torch run (a file, or a DCP folder; as a rule that of `weights`) whose "

@@ -31,8 +31,8 @@
 namespace fovea::train {
 namespace {
 
-// timm's evaluation transform: the shorter edge to size / crop_pct, the centre, mean and std. Of a
-// model of packed images: all of the image, with at most the patches of img_size.
+// timm's evaluation transform: the shorter edge, or both, to size / crop_pct, the centre, mean and
+// std. Of a model of packed images: all of the image, with at most the patches of img_size.
 std::vector<data::AnyTransformConfig> default_transforms(const models::InputSpec& spec) {
   if (spec.img_size.size() == 3) {
     data::SpatialResizeConfig resize;
@@ -55,8 +55,9 @@ std::vector<data::AnyTransformConfig> default_transforms(const models::InputSpec
     scaled.push_back(static_cast<int64_t>(std::floor(static_cast<double>(side) / spec.crop_pct)));
   }
   const bool is_square = spec.img_size.front() == spec.img_size.back();
+  const bool keeps_shape = is_square && spec.crop_mode == "center";
   data::ResizeConfig resize;
-  resize.size = is_square ? std::vector<int64_t>{scaled.front()} : scaled;
+  resize.size = keeps_shape ? std::vector<int64_t>{scaled.front()} : scaled;
   resize.interpolation = spec.interpolation;
   data::CenterCropConfig crop;
   crop.size = spec.img_size;
@@ -127,7 +128,7 @@ models::ModelPtr load_model(WeightsSource& source, const std::string& target) {
 
 // Data that is evaluated on with a preset alone is prepared as its weights expect.
 void use_default_transforms(WeightsSource& source, const models::Model& model) {
-  if (!source.is_preset || !source.config || !source.config->data.val) return;
+  if (!source.is_alone || !source.config || !source.config->data.val) return;
   auto& transforms = (*source.config->data.val)->transforms();
   if (transforms.empty()) transforms = default_transforms(model.input_spec());
 }

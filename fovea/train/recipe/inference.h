@@ -23,8 +23,8 @@ namespace fovea::train {
 struct InferenceOptions {
   // A preset, a recipe or a run folder: the model, for weights that do not say of which they are.
   std::string model = {};
-  // A file that models::load_weights reads, a run folder or a checkpoint: other weights than those
-  // of a run or recipe, or those of a preset.
+  // A file that models::load_weights reads, a run folder or a checkpoint, or a repository of the
+  // hub (hub/hub_name.h): other weights than those of a run or recipe, or those of a preset.
   std::string weights = {};
   std::string checkpoint =
       "final";  // of a run folder: "final" (weights.safetensors), "best" or "latest"
@@ -99,9 +99,11 @@ struct Inference {
 // target: a run folder (of phases: the last that has begun); a recipe, of which a model is enough,
 // for the model before its first step; a weights file of a run (it carries its config and class
 // names); any weights that models::load_weights reads, with options.model; or a preset alone, with
-// options.weights or step-0 weights. Empty: options.model and options.weights say it all. Of a
-// preset the classes, channels and the side of images follow from the weights. Throws ConfigError,
-// DataError or CheckpointError: weights of another model, also where only its config tells it.
+// options.weights or step-0 weights; or a repository of the hub, or one of timm's names with its
+// tag (vit_small_patch16_224.augreg_in21k), whose config.json says which model it is. Empty:
+// options.model and options.weights say it all. Of a preset the classes, channels and the side of
+// images follow from the weights. Throws ConfigError, DataError or CheckpointError: weights of
+// another model, also where only its config tells it.
 Inference load_inference(const std::string& target, const InferenceOptions& options = {});
 
 // Writes weights with timm's names; the file's metadata carries the config and the class names, so

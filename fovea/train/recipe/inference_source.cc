@@ -9,7 +9,9 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/hub/repository.h"
 #include "fovea/models/registry.h"
+#include "fovea/train/recipe/hub_source.h"
 #include "fovea/train/recipe/init_weights.h"
 #include "fovea/train/recipe/model_recipe.h"
 #include "fovea/train/recipe/own_runs.h"
@@ -91,8 +93,8 @@ WeightsSource from_recipe(const std::string& path, const InferenceOptions& optio
   WeightsSource source;
   source.model = config.model;
   if (options.weights.empty()) {
-    source.weights = weights_path(config.init.weights);
-    source.load = load_options(config.init);
+    source.weights = weights_path(named_init_weights(config));
+    source.load = load_options(config, source.weights);
   } else {  // init says how init.weights are loaded, and nothing of these
     source.weights = weights_path(options.weights);
     source.class_names = class_names_in(source.weights);
@@ -106,7 +108,7 @@ WeightsSource from_recipe(const std::string& path, const InferenceOptions& optio
 WeightsSource from_name(const std::string& name, const InferenceOptions& options) {
   WeightsSource source;
   source.model = models::named_config(name);
-  source.is_preset = true;
+  source.is_preset = source.is_alone = true;
   if (!options.overrides.empty()) {
     source.config = recipe_of_model(name, options.overrides);
     source.model = source.config->model;
@@ -130,6 +132,21 @@ WeightsSource from_weights_and_model(const std::string& path, const InferenceOpt
   return find_source(options.model, swapped);
 }
 
+// A repository of the hub: Fovea's weights know their model, of others its config.json does.
+WeightsSource from_hub(const hub::HubName& name, const InferenceOptions& options) {
+  hub::Repository repository(name);
+  if (!options.model.empty()) return from_weights_and_model(hub::find_weights(repository), options);
+  auto published = fetch_published(repository, options.overrides);
+  if (!published.config) return from_weights_file(published.weights, options);
+  WeightsSource source;
+  source.model = published.config->recipe.model;
+  source.is_preset = published.config->is_preset;
+  source.is_alone = true;
+  source.weights = published.weights;
+  if (!options.overrides.empty()) source.config = std::move(published.config->recipe);
+  return source;
+}
+
 // --model and --weights alone: what the one is of, and what the other has in it.
 WeightsSource from_options(const InferenceOptions& options) {
   auto rest = options;
@@ -138,7 +155,8 @@ WeightsSource from_options(const InferenceOptions& options) {
     return find_source(options.model, rest);
   }
   rest.weights.clear();
-  return find_source(weights_path(options.weights), rest);
+  const bool is_on_hub = hub_name_of(options.weights).has_value();
+  return find_source(is_on_hub ? options.weights : weights_path(options.weights), rest);
 }
 
 }  // namespace
@@ -164,6 +182,11 @@ WeightsSource find_source(const std::string& target, const InferenceOptions& opt
     return options.model.empty() ? from_weights_file(target, options)
                                  : from_weights_and_model(target, options);
   }
+  if (const auto name = hub_name_of(target)) {
+    check_options(target, {.target = "a repository of the hub", .model = true, .overrides = true},
+                  options);
+    return from_hub(*name, options);
+  }
   if (is_folder(target)) {
     fail<ConfigError>(
         "{}: a folder without config.yaml; expected a run folder, a weights file or a model's name",
@@ -183,7 +206,7 @@ bool is_target(const std::string& word, const InferenceOptions& options) {
     return is_run_folder(word) || is_recipe(word) || models::is_model_name(word);
   }
   if (options.model.empty()) return true;
-  if (weights::is_weights_folder(word) || is_own_run(word)) return true;
+  if (weights::is_weights_folder(word) || is_own_run(word) || hub_name_of(word)) return true;
   constexpr std::string_view kEndings[] = {".safetensors", ".pt",  ".pth", ".bin",
                                            ".ckpt",        ".npz", ".tar"};
   return std::any_of(std::begin(kEndings), std::end(kEndings),

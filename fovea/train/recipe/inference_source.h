@@ -16,6 +16,7 @@ namespace fovea::train {
 struct WeightsSource {
   models::ModelConfig model;
   bool is_preset = false;   // classes, channels and size are those of the weights
+  bool is_alone = false;    // no recipe: data is prepared as the model expects it
   bool is_of_file = false;  // the model is what the weights file says, as it stands there
   std::string weights;      // empty: step-0 weights
   std::vector<std::string> class_names;
@@ -23,8 +24,9 @@ struct WeightsSource {
   models::LoadOptions load;
 };
 
-// target: a run folder, a recipe, a weights file, a model's name, or empty, where the options name
-// what there is. Throws ConfigError where it is none of these, or an option says nothing of it.
+// target: a run folder, a recipe, a weights file, a name on the hub, a model's name, or empty,
+// where the options name what there is. Throws ConfigError where it is none of these, or an option
+// says nothing of it.
 WeightsSource find_source(const std::string& target, const InferenceOptions& options);
 
 // Whether the first word behind a command is such a target, or already one of its inputs because

@@ -8,6 +8,7 @@
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/json.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/recipe/recipe_files.h"
 #include "fovea/train/recipe/run_folder.h"
@@ -60,6 +61,11 @@ TrainConfig recipe_of_model(const std::string& name, const std::vector<std::stri
   const auto yaml =
       fmt::format("model: {{name: {}, preset: {}}}", models::named_config(name).name(), name);
   return parse_model_recipe(yaml, name, overrides);
+}
+
+TrainConfig recipe_of_section(const nlohmann::json& section, const std::string& source,
+                              const std::vector<std::string>& overrides) {
+  return parse_model_recipe(json_text(nlohmann::json{{"model", section}}), source, overrides);
 }
 
 NamedModel find_model(const std::string& source) {

@@ -1,6 +1,7 @@
 // Recipes that need not say how to train: what the commands start from that only use a model.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ TrainConfig load_model_recipe(const std::string& path,
 // That of a model by its name, which has nothing else. Throws ConfigError with the nearest names.
 TrainConfig recipe_of_model(const std::string& name,
                             const std::vector<std::string>& overrides = {});
+
+// That of a section `model` as a repository of the hub has it; source: the file, for messages.
+TrainConfig recipe_of_section(const nlohmann::json& section, const std::string& source,
+                              const std::vector<std::string>& overrides = {});
 
 bool is_recipe(const std::string& path);  // by its ending; it is there
 

@@ -5,6 +5,8 @@
 #include "fovea/checkpoint/store.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/hub/repository.h"
+#include "fovea/train/recipe/hub_source.h"
 #include "fovea/train/recipe/phase_configs.h"
 #include "fovea/train/recipe/run_folder.h"
 
@@ -63,6 +65,10 @@ CheckpointPlace find_checkpoint(const std::string& path) {
 }
 
 std::string weights_path(const std::string& path) {
+  if (const auto name = hub_name_of(path)) {
+    hub::Repository repository(*name);
+    return hub::find_weights(repository);
+  }
   const auto named = find_name(path);
   if (!named) return path;
   const auto finished = named->run_dir / "weights.safetensors";

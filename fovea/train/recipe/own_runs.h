@@ -26,7 +26,8 @@ CheckpointPlace find_checkpoint(const std::string& path);
 
 // The weights file that `path` stands for: of a run its final weights, or those of its newest
 // checkpoint while it has none; of a checkpoint its weights (the averaged ones, where there are
-// any). All other paths as they are. Throws CheckpointError.
+// any); of a name on the hub (hub_source.h) the file of that, which is fetched where it is not here
+// yet. All other paths as they are. Throws CheckpointError; see hub::find_weights.
 std::string weights_path(const std::string& path);
 
 }  // namespace fovea::train

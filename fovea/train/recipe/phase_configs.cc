@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "fovea/core/error.h"
+#include "fovea/train/recipe/init_weights.h"
 #include "fovea/train/recipe/run_folder.h"
 
 namespace fovea::train {
@@ -46,7 +47,7 @@ void validate_start(const TrainConfig& config, size_t index, ConfigIssues& issue
       issues.add(key, "found best, but there is no phase before the first; leave it out");
     }
   } else if (phase.start_from == "none") {
-    if (names_file || !config.init.weights.empty()) return;
+    if (names_file || !named_init_weights(config).empty()) return;
     issues.add(key, {"init.weights"},
                "found none, but init.weights names no file to start from; set init: {weights: ...} "
                "in the phase, or start_from: latest");

@@ -6,6 +6,7 @@
 #include "fovea/core/nearest.h"
 #include "fovea/core/program_files.h"
 #include "fovea/models/registry.h"
+#include "fovea/models/timm_weights.h"
 
 namespace fovea::train {
 namespace {
@@ -73,7 +74,12 @@ std::string or_nearest_recipe(const std::string& unknown) {
 std::string or_nearest_target(const std::string& unknown) {
   const bool is_model = !nearest(unknown, models::list_models()).empty();
   const auto hint = is_model && !is_path(unknown) ? "" : or_nearest_recipe(unknown);
-  return hint.empty() ? "; " + models::hint_for_model(unknown) : hint;
+  if (!hint.empty()) return hint;
+  // With a tag it is one of timm's weights that is meant.
+  const auto weights = unknown.find('.') == unknown.npos
+                           ? std::string()
+                           : did_you_mean(unknown, models::list_timm_weights());
+  return "; " + (weights.empty() ? models::hint_for_model(unknown) : weights);
 }
 
 }  // namespace fovea::train

@@ -28,10 +28,10 @@ constexpr uint64_t kMostNameBytes = 16 << 20;
 constexpr int kMostNameDepth = 16;  // of Hugging Face's config.json
 
 // Parts of a key's last word, or whole words, that say nothing of what a trained model computes.
-constexpr std::string_view kFreeParts[] = {"drop",        "preset",       "weight_init",
-                                           "fix_init",    "img_size",     "in_chans",
-                                           "num_classes", "dynamic_img",  "crop_to_patches",
-                                           "mask_ratio",  "fixed_length", "pos_embed_interp"};
+constexpr std::string_view kFreeParts[] = {
+    "drop",       "pretrained",   "preset",          "weight_init", "fix_init",
+    "img_size",   "in_chans",     "num_classes",     "dynamic_img", "crop_to_patches",
+    "mask_ratio", "fixed_length", "pos_embed_interp"};
 
 bool is_free_of_model(const std::string& key) {
   if (key.find(".input.") != key.npos) return true;
@@ -67,12 +67,25 @@ std::vector<std::string> names_of_map(const JsonValue& map) {
   return names;
 }
 
+// timm's label_names may be synsets, which label_descriptions has words for.
+std::vector<std::string> described(std::vector<std::string> names,
+                                   const std::optional<JsonValue>& descriptions) {
+  if (!descriptions || !descriptions->raw().is_object()) return names;
+  for (auto& name : names) {
+    const auto found = descriptions->find(name);
+    if (found && found->raw().is_string()) name = found->text();
+  }
+  return names;
+}
+
 std::vector<std::string> names_of_json(const std::string& path) {
   const auto parsed = parse_json(read_file(path, kMostNameBytes), path, kMostNameDepth);
   const JsonValue value(parsed, path);
   if (parsed.is_array()) return value.texts();
   if (const auto labels = value.find("id2label")) return names_of_map(*labels);
-  if (const auto labels = value.find("label_names")) return labels->texts();
+  if (const auto labels = value.find("label_names")) {
+    return described(labels->texts(), value.find("label_descriptions"));
+  }
   return names_of_map(value);
 }
 

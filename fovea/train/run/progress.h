@@ -1,10 +1,10 @@
-// The progress line: one line that is rewritten on a terminal, plain lines now and then elsewhere
-// (a log file, a batch job), nothing at all where --json asks for machine output only.
+// What the progress line of a training run says.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
+
+#include "fovea/core/progress_line.h"
 
 namespace fovea::train {
 
@@ -25,24 +25,5 @@ std::string format_progress(const ProgressStatus& status);
 
 // "2m10s", "1h03m", "42s".
 std::string format_duration(double seconds);
-
-class ProgressLine {
- public:
-  enum class Mode { kAuto, kTerminal, kPlain, kSilent };
-  explicit ProgressLine(Mode mode = Mode::kAuto);
-  ~ProgressLine();
-
-  // Shows `text` in place of the last one; in plain mode only once in `plain_interval_` seconds.
-  void update(const std::string& text);
-  // Clears the line, so that other output can be printed.
-  void clear();
-  // A whole line that stays.
-  void print(const std::string& text);
-
- private:
-  Mode mode_;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point last_{};
-};
 
 }  // namespace fovea::train

@@ -28,9 +28,10 @@ ModelStart::ModelStart(const TrainConfig& config, const ComputeOptions& compute)
   for (const auto& item : model_->named_parameters()) {
     shapes_[item.key()] = item.value().sizes().vec();
   }
-  if (config.init.weights.empty()) return;
-  const auto path = weights_path(config.init.weights);
-  auto fitted = models::fit_weights(*model_, path, load_options(config.init),
+  const auto named = named_init_weights(config);
+  if (named.empty()) return;
+  const auto path = weights_path(named);
+  auto fitted = models::fit_weights(*model_, path, load_options(config, path),
                                     {.num_heads = models::num_heads_of(config.model)});
   log_info(fmt::format("{}: {}", path, fitted.report.text()));
   warn_of_other_model(path, config.model);
