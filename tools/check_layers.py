@@ -35,13 +35,15 @@ MAY_INCLUDE = {
     "elastic/solve": FILES | {"config"},
     **{room: MODELS | TASKS | {"html", "hub", "elastic/solve"} for room in TASKS},
     "inference": MODELS | TASKS,
+    "serve/protocol": FILES,
+    "serve": MODELS | TASKS | {"inference", "serve/protocol"},
     "train": MODELS | TASKS | {"html", "elastic/solve"},
     "elastic": MODELS | TASKS | {"train", "elastic/control", "elastic/solve"},
     "elastic/profile": MODELS | TASKS | {"train", "plan", "elastic/control", "elastic/solve"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
 TORCH_FREE = {"core", "files", "config", "html", "net", "hub", "data", "data_tools", "recipe_import", "elastic/control",
-              "elastic/solve"}
+              "elastic/solve", "serve/protocol"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 

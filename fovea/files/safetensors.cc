@@ -42,15 +42,6 @@ constexpr std::array<std::pair<std::string_view, int64_t>, 15> kDtypes = {{{"F64
                                                                            {"F8_E4M3", 1},
                                                                            {"F8_E5M2", 1}}};
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
 std::vector<int64_t> read_shape(const json& value, const std::string& source,
                                 const std::string& name) {
   if (!value.is_array() || value.size() > 64)

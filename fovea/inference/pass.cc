@@ -57,6 +57,12 @@ size_t run_length(const std::vector<OpenInput>& inputs, size_t first) {
 
 }  // namespace
 
+bool are_cut(const std::vector<OpenInput>& inputs, const train::Inference& inference) {
+  return std::any_of(inputs.begin(), inputs.end(), [&](const OpenInput& input) {
+    return input.samples && inference.cuts(input.samples->form());
+  });
+}
+
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch) {
   return train::forward(*inference.model, batch);
 }

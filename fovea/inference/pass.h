@@ -12,6 +12,9 @@
 
 namespace fovea::inference {
 
+// Whether the model sees some of them in tiles.
+bool are_cut(const std::vector<OpenInput>& inputs, const train::Inference& inference);
+
 // In evaluation mode. -> logits, or what else forward gives.
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch);
 // -> [B, F] as train::features_of, which changes the model's mode on its way.

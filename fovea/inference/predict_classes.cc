@@ -50,10 +50,7 @@ std::vector<Outcome<Classes>> Predictor::classes(const std::vector<Input>& input
   expect(Kind::kClasses);
   const auto loaded = loaded_for(inputs);
   const auto opened = open_inputs(inputs, *loaded);
-  const bool are_cut = std::any_of(opened.begin(), opened.end(), [&](const OpenInput& input) {
-    return input.samples && loaded->cuts(input.samples->form());
-  });
-  if (are_cut) {
+  if (are_cut(opened, *loaded)) {
     return one_by_one<Classes>(opened,
                                [&](const OpenInput& input) { return classes_of(input, *loaded); });
   }

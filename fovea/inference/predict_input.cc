@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fovea/data/dataset_views.h"
+#include "fovea/inference/volume_in_memory.h"
 
 namespace fovea::inference {
 namespace {
@@ -103,14 +104,28 @@ std::vector<T> contents(const std::vector<Input>& inputs) {
   return all;
 }
 
-std::vector<OpenInput> open_encoded(std::vector<EncodedInput> images) {
+// Images together, each volume by itself.
+std::vector<OpenInput> open_encoded(std::vector<EncodedInput> files,
+                                    const train::Inference& inference) {
   std::vector<OpenInput> opened;
-  for (size_t i = 0; i < images.size(); ++i) {
-    opened.push_back(
-        {.samples = nullptr, .index = static_cast<int64_t>(i), .name = images[i].name});
+  std::vector<EncodedInput> images;
+  for (auto& file : files) {
+    opened.push_back({.samples = nullptr, .name = file.name});
+    if (is_volume_file(file.bytes)) {
+      try {
+        opened.back().samples = open_volume_in_memory(file.bytes, file.name, inference);
+      } catch (const DataError& error) {
+        opened.back().error = error;
+      }
+      continue;
+    }
+    opened.back().index = static_cast<int64_t>(images.size());
+    images.push_back(std::move(file));
   }
   const auto samples = std::make_shared<const EncodedImages>(std::move(images));
-  for (auto& one : opened) one.samples = samples;
+  for (auto& one : opened) {
+    if (!one.samples && !one.error) one.samples = samples;
+  }
   return opened;
 }
 
@@ -169,7 +184,7 @@ std::vector<OpenInput> open_inputs(const std::vector<Input>& inputs,
     for (const auto& file : contents<FileInput>(inputs)) paths.push_back(file.path);
     opened = open_files(paths, inference);
   } else if (std::holds_alternative<EncodedInput>(first)) {
-    opened = open_encoded(contents<EncodedInput>(inputs));
+    opened = open_encoded(contents<EncodedInput>(inputs), inference);
   }
   for (size_t i = opened.size(); i < inputs.size(); ++i) {
     const auto& content = inputs[i].content;

@@ -23,7 +23,7 @@ struct FileInput {
   std::string path;
 };
 
-// An image file in memory.
+// An image file, or a NIfTI file, in memory.
 struct EncodedInput {
   std::vector<uint8_t> bytes;
   std::string name = "image";  // for messages

@@ -62,6 +62,33 @@ Predictor::Loaded Predictor::loaded_for(const std::vector<Input>& inputs) const 
   return std::make_shared<const train::Inference>(loaded_->with_channels(channels));
 }
 
+std::vector<Outcome<Input>> Predictor::prepared(const std::vector<Input>& inputs) const {
+  const at::NoGradGuard no_grad;
+  const auto loaded = loaded_for(inputs);
+  const auto opened = open_inputs(inputs, *loaded);
+  const auto& model = *loaded->model;
+  const bool are_tensors = !opened.front().samples && opened.front().tensor.defined();
+  const bool stay = are_tensors || kind() == Kind::kMasks || model.takes_patches() ||
+                    model.takes_packed() || are_cut(opened, *loaded);
+  std::vector<Outcome<Input>> outcomes;
+  if (stay) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      outcomes.push_back({.error = opened[i].error});
+      if (!opened[i].error) outcomes.back().value = inputs[i];
+    }
+    return outcomes;
+  }
+  // Rows of the batch's memory, which goes when it has been read.
+  const auto pixels = [](const train::Inference&, const train::TensorBatch& batch) {
+    return batch.images.to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  };
+  for (auto& one : in_batches(opened, *loaded, pixels)) {
+    outcomes.push_back({.error = one.error});
+    if (one.value) outcomes.back().value = Input{*one.value, inputs.front().channels};
+  }
+  return outcomes;
+}
+
 std::vector<Outcome<at::Tensor>> Predictor::features(const std::vector<Input>& inputs) const {
   const at::NoGradGuard no_grad;
   const auto loaded = loaded_for(inputs);

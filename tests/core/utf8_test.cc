@@ -25,5 +25,12 @@ TEST(Utf8Test, RefusesWhatIsNot) {
   }
 }
 
+TEST(Utf8Test, ATextIsValidToItsEnd) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("a\xc3\xa9"));
+  EXPECT_FALSE(is_utf8("a\xc3"));
+  EXPECT_FALSE(is_utf8("\xff"));
+}
+
 }  // namespace
 }  // namespace fovea

@@ -24,6 +24,8 @@ namespace fovea::inference {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 using train::testing::Folder;
 
 // Step-0 weights, which a warning says.
@@ -175,6 +177,43 @@ TEST_F(PredictorTest, FilesBytesAndTensorsSayTheSame) {
   const auto best_two = best(of_files[0].get().scores, 2);
   ASSERT_EQ(best_two.size(), 2U);
   EXPECT_GE(best_two[0].score, best_two[1].score);
+}
+
+// What a server decodes beside a pass has the same bits in it.
+TEST_F(PredictorTest, PreparedInputsSayTheSame) {
+  const auto good = encoded(write_image("a.png", 10)), bad = encoded(folder_.write("b.png", "no"));
+  auto prepared = predictor_.prepared({good, bad});
+  EXPECT_THAT(prepared[1].error.value().what(), HasSubstr("b.png"));
+  const auto tensor = prepared[0].get();
+  EXPECT_EQ(std::get<at::Tensor>(tensor.content).sizes(), (std::vector<int64_t>{1, 8, 8}));
+  EXPECT_TRUE(is_same(predictor_.classes({tensor})[0].get().scores,
+                      predictor_.classes({good})[0].get().scores));
+  EXPECT_TRUE(
+      is_same(predictor_.features({tensor})[0].get(), predictor_.features({good})[0].get()));
+  // A tensor is prepared, but may be of another form than the model takes.
+  EXPECT_TRUE(is_same(std::get<at::Tensor>(predictor_.prepared({tensor})[0].get().content),
+                      std::get<at::Tensor>(tensor.content)));
+  EXPECT_THAT(message_of([&] {
+                predictor_.prepared({{at::ones({3, 8, 8})}});
+              }),
+              HasSubstr("expected [1, H, W]"));
+}
+
+TEST_F(PredictorTest, AVolumeMayComeAsBytes) {
+  const auto config = train::testing::tiny_volume_config(folder_);
+  const auto volumes = load(write_recipe(folder_, config));
+  const auto packed = folder_.file("val_0.nii.gz");
+  auto expected = volumes.classes(file_inputs({packed}));
+  auto bytes = encoded(packed);
+  EXPECT_TRUE(is_same(volumes.classes({bytes})[0].get().scores, expected[0].get().scores));
+  const auto prepared = volumes.prepared({bytes})[0].get();
+  EXPECT_TRUE(is_same(volumes.classes({prepared})[0].get().scores, expected[0].get().scores));
+  // Messages know the name that it came with, and nothing of a file.
+  auto& damaged = std::get<EncodedInput>(bytes.content);
+  damaged = {{damaged.bytes.begin(), damaged.bytes.begin() + 100}, "scan"};
+  const auto error = volumes.classes({bytes})[0].error.value();
+  EXPECT_THAT(error.what(), StartsWith("scan: "));
+  EXPECT_THAT(error.what(), Not(HasSubstr("fovea-volume")));
 }
 
 TEST_F(PredictorTest, ABadInputFailsAlone) {

@@ -1,0 +1,71 @@
+// Requests that wait, and the batches that are made of them.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "fovea/serve/serve_options.h"
+
+namespace fovea::serve {
+
+using Clock = std::chrono::steady_clock;
+
+// One request in the queue; it is never divided.
+struct BatchItem {
+  virtual ~BatchItem() = default;
+  int64_t size = 1;                                       // inputs
+  Clock::time_point queued = {};                          // set by the batcher
+  Clock::time_point deadline = Clock::time_point::max();  // when it is not worth a pass any more
+};
+
+using Batch = std::vector<std::unique_ptr<BatchItem>>;
+
+// Note [Batches]
+// Triton's rules. Requests are taken in order, as many as max_batch_size holds. If the first ones
+// add up to a preferred size, those that make the largest such size are computed at once; so is
+// what cannot grow any more. Otherwise the batch waits for others until its oldest request has
+// waited for max_queue_delay_microseconds. While a batch is computed the queue grows, so that under
+// load batches are full without any delay.
+class Batcher {
+ public:
+  using Work = std::function<void(Batch&& batch)>;
+
+  // `compute` is called by the batcher's own thread, `expire` with items whose deadline has passed
+  // in the queue; neither throws.
+  Batcher(const ServeOptions& options, Work compute, Work expire);
+  ~Batcher();  // computes what is left
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+
+  // item.size: at most max_batch_size.
+  void push(std::unique_ptr<BatchItem> item);
+  // From now on no batch waits for others.
+  void hurry();
+
+ private:
+  void run();
+  void wait_and_work(std::unique_lock<std::mutex>& lock);
+  Batch take_expired(Clock::time_point now);
+  size_t items_to_take(Clock::time_point now) const;
+  Clock::time_point next_moment() const;
+
+  const int64_t max_batch_size_;
+  const std::vector<int64_t> preferred_;
+  const std::chrono::microseconds delay_;
+  const Work compute_, expire_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<BatchItem>> queue_;
+  bool is_hurried_ = false, is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fovea::serve
