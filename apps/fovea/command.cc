@@ -7,6 +7,7 @@ void add_commands(Command app) {
   add_eval(app);
   add_predict(app);
   add_explain(app);
+  add_serve(app);
   add_convert(app);
   add_export(app);
   add_summary(app);

@@ -35,13 +35,7 @@ void InferenceArguments::settle(std::vector<std::string>& rest) {
   settle_target(target, options, rest);
 }
 
-void add_model_options(Command command, std::string& target, train::InferenceOptions& options) {
-  command
-      .add_option("target", target,
-                  "run folder, recipe (the model before training), weights file, "
-                  "hf-hub:ORG/NAME[@REVISION] or a model's name; left out where --model and "
-                  "--weights say it all")
-      .type_name("RUN_DIR|RECIPE|WEIGHTS|MODEL");
+void add_weights_options(Command command, train::InferenceOptions& options) {
   command.add_option("--model", options.model,
                      "the model that the weights belong to: timm's name (vit_small_patch16_224), a "
                      "recipe, or a run folder");
@@ -53,29 +47,41 @@ void add_model_options(Command command, std::string& target, train::InferenceOpt
       .show_default();
 }
 
-void add_inference_options(Command command, InferenceArguments& arguments) {
-  add_model_options(command, arguments.target, arguments.options);
+void add_model_options(Command command, std::string& target, train::InferenceOptions& options) {
   command
-      .add_option("--class-names", arguments.options.class_names,
+      .add_option("target", target,
+                  "run folder, recipe (the model before training), weights file, "
+                  "hf-hub:ORG/NAME[@REVISION] or a model's name; left out where --model and "
+                  "--weights say it all")
+      .type_name("RUN_DIR|RECIPE|WEIGHTS|MODEL");
+  add_weights_options(command, options);
+}
+
+void add_compute_options(Command command, train::InferenceOptions& options, int64_t& threads) {
+  command
+      .add_option("--class-names", options.class_names,
                   "file with the names of the classes, one a line, or JSON; default: those that "
                   "the weights hold, or a file beside them (STEM.classes.txt, class_names.txt, "
                   "classes.txt, config.json)")
       .type_name("FILE");
   command
-      .add_option("--variables", arguments.options.variables,
+      .add_option("--variables", options.variables,
                   "of a model with variables: what the channels of the inputs are, such as "
                   "red,green; default: all, in the model's order")
       .delimiter(',');
-  command.add_option("--device", arguments.options.device, "auto, cpu or cuda")
+  command.add_option("--device", options.device, "auto, cpu or cuda")
       .one_of({"auto", "cpu", "cuda"})
       .show_default();
-  command.add_option("--dtype", arguments.options.dtype, "dtype of activations and products")
+  command.add_option("--dtype", options.dtype, "dtype of activations and products")
       .one_of({"float32", "bfloat16", "float16", "auto"})
       .show_default();
-  command
-      .add_option("--threads", arguments.threads,
-                  "threads of the CPU kernels; 0: one for each core")
+  command.add_option("--threads", threads, "threads of the CPU kernels; 0: one for each core")
       .non_negative();
+}
+
+void add_inference_options(Command command, InferenceArguments& arguments) {
+  add_model_options(command, arguments.target, arguments.options);
+  add_compute_options(command, arguments.options, arguments.threads);
 }
 
 }  // namespace fovea::app

@@ -24,10 +24,13 @@ struct InferenceArguments {
   const std::string& name() const;
 };
 
-// Adds the positional target, --model, --weights and --checkpoint, which mean the same wherever a
-// command uses a model.
+// Adds --model, --weights and --checkpoint, which mean the same wherever a command uses a model.
+void add_weights_options(Command command, train::InferenceOptions& options);
+// These and the positional target.
 void add_model_options(Command command, std::string& target, train::InferenceOptions& options);
-// These, --class-names, --variables, --device, --dtype and --threads.
+// --class-names, --variables, --device, --dtype and --threads.
+void add_compute_options(Command command, train::InferenceOptions& options, int64_t& threads);
+// All of them.
 void add_inference_options(Command command, InferenceArguments& arguments);
 // See InferenceArguments.
 void settle_target(std::string& target, const train::InferenceOptions& options,

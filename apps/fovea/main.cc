@@ -52,7 +52,8 @@ void mute_other_ranks() {
 
 // What computes for so long that a second start of the process, 0.2 s, is nothing to it.
 bool is_long_command(const std::string& name) {
-  return name == "train" || name == "eval" || name == "bench" || name == "profile";
+  return name == "train" || name == "eval" || name == "bench" || name == "profile" ||
+         name == "serve";
 }
 
 // The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where

@@ -11,6 +11,7 @@
 #include "fovea/core/log.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
+#include "fovea/serve/http/error_response.h"
 #include "fovea/serve/protocol/infer_request.h"
 #include "fovea/serve/protocol/status_error.h"
 #include "fovea/serve/served_model.h"
@@ -23,16 +24,9 @@ using nlohmann::ordered_json;
 
 constexpr const char* kJsonLength = "inference-header-content-length";
 
-HttpResponse json_response(const ordered_json& value, int status = 200) {
-  return {.status = status,
-          .headers = {{"Content-Type", "application/json"}},
-          .body = json_text(value)};
-}
-
-HttpResponse error_response(int status, const std::string& message) {
-  auto response = json_response({{"error", message}}, status);
-  if (status == 503) response.headers.emplace_back("Retry-After", "1");
-  return response;
+HttpResponse json_response(const ordered_json& value) {
+  return {
+      .status = 200, .headers = {{"Content-Type", "application/json"}}, .body = json_text(value)};
 }
 
 HttpResponse ready_response(bool is_ready) {

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""`fovea serve` against LitServe with timm, FastAPI with onnxruntime, and Triton's Python backend: ViT-S/16 on photographs of
+500 x 375, images a second and how long an answer takes, with 1 to 16 clients. Servers take turns; the load generator shares
+their processors.
+
+    python benchmarks/make_photos.py /tmp/photos
+    VENV/bin/python benchmarks/serve/vs_servers.py /tmp/photos [--rounds 3] [--seconds 10] [--write]
+
+VENV has what tools/setup/python_env makes, litserve, fastapi, uvicorn and python-multipart. Triton needs nvidia-pytriton with the
+numpy < 2 that it asks for, and torch, timm and Pillow, in an environment of the Python that Debian has (its Python backend is
+linked with that one): --triton-python names it. A server that does not start is named in the report.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import load  # noqa: E402
+import provenance  # noqa: E402
+
+MODEL = "vit_small_patch16_224"
+TITLES = {"fovea": "Fovea", "litserve": "LitServe, timm", "fastapi": "FastAPI, onnxruntime", "triton": "Triton, Python backend"}
+PATHS = {"fovea": "/v2/models/vit/infer", "litserve": "/predict", "fastapi": "/predict", "triton": "/v2/models/vit/infer"}
+START_SECONDS = 120
+
+
+def request_of(side, photo):
+    """The bytes of one HTTP request."""
+    headers = "Content-Type: application/octet-stream\r\n"
+    body = photo
+    if side == "fovea":
+        headers += "Inference-Header-Content-Length: 0\r\n"
+    if side == "litserve":  # which takes files in forms
+        headers = "Content-Type: multipart/form-data; boundary=--a-photo\r\n"
+        body = (b'----a-photo\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\nContent-Type: image/jpeg\r\n\r\n'
+                + photo + b"\r\n----a-photo--\r\n")
+    if side == "triton":  # which takes the bare form of one-dimensional models alone
+        head = json.dumps({"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1, 1],
+                                       "parameters": {"binary_data_size": len(photo) + 4}}]}).encode()
+        headers += f"Inference-Header-Content-Length: {len(head)}\r\n"
+        body = head + struct.pack("<I", len(photo)) + photo
+    return f"POST {PATHS[side]} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def label_of(side, answer):
+    """The best class, of an answer."""
+    value = json.loads(answer)
+    if side in ("litserve", "fastapi"):
+        return value["label"]
+    outputs = {output["name"]: output["data"] for output in value["outputs"]}
+    if side == "triton":
+        return outputs["label"][0]
+    scores = outputs["scores"]
+    return scores.index(max(scores))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def make_models(args, folder):
+    """-> the weights of timm's model at random, and the same as ONNX."""
+    weights, onnx = folder / "vit.safetensors", folder / "vit.onnx"
+    subprocess.run([sys.executable, "-c", f"import timm, safetensors.torch as s, torch; torch.manual_seed(0); "
+                    f"s.save_file(timm.create_model('{MODEL}').state_dict(), '{weights}')"], check=True)
+    subprocess.run([args.fovea, "export", MODEL, str(onnx), "--weights", str(weights)], check=True, stdout=subprocess.DEVNULL)
+    return weights, onnx
+
+
+def command_of(side, args, port, weights, onnx):
+    if side == "fovea":
+        return [args.fovea, "serve", f"{MODEL}=vit", "--weights", weights, "--port", port, "--threads", args.threads,
+                "--max-batch-size", args.batch, *args.fovea_words]
+    python = args.triton_python if side == "triton" else sys.executable
+    return [python, HERE / "peers.py", side, port, weights, onnx, args.threads, args.batch]
+
+
+@contextlib.contextmanager
+def started(side, args, weights, onnx, log, request):
+    """-> its port, when it answers; nothing where it does not."""
+    port = free_port()
+    process = subprocess.Popen([str(word) for word in command_of(side, args, port, weights, onnx)], stdout=log, stderr=log,
+                               start_new_session=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        answer = None
+        while answer is None and process.poll() is None and time.monotonic() < deadline:
+            try:
+                label_of(side, load.ask(port, request))
+                answer = True
+            except (OSError, SystemExit, ValueError, KeyError):
+                time.sleep(0.3)
+        yield port if answer else None
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def measure(args, photos, weights, onnx, folder):
+    """By side and concurrency: (images a second, p50, p99) of each round; labels by side; and what did not start."""
+    found, labels, failed = {}, {}, {}
+    for turn in range(args.rounds):
+        for side in args.sides[turn % len(args.sides):] + args.sides[:turn % len(args.sides)]:
+            if side in failed:
+                continue
+            requests = [request_of(side, photo) for photo in photos]
+            path = folder / f"{side}.log"
+            with path.open("w") as log, started(side, args, weights, onnx, log, requests[0]) as port:
+                if port is None:
+                    failed[side] = (path.read_text().strip().splitlines() or ["no word"])[-1][:200]
+                    print(f"{side} did not start: {failed[side]}", file=sys.stderr)
+                    continue
+                labels.setdefault(side, [label_of(side, load.ask(port, request)) for request in requests[:20]])
+                for concurrency in args.concurrency:
+                    rate, latencies = load.run(port, requests, concurrency, args.seconds)
+                    found.setdefault((side, concurrency), []).append(
+                        (rate, load.percentile(latencies, 0.5), load.percentile(latencies, 0.99)))
+                    print(f"round {turn + 1}, {side}, {concurrency} clients: {rate:.1f} images a second", file=sys.stderr, flush=True)
+    return found, labels, failed
+
+
+def table(args, found):
+    sides = [side for side in args.sides if (side, args.concurrency[0]) in found]
+    lines = ["| clients | " + " | ".join(f"{TITLES[side]}: images/s | p50, ms | p99, ms" for side in sides) + " | "
+             + " | ".join(f"against {TITLES[side]}" for side in sides if side != "fovea") + " |",
+             "| --- |" + " --- |" * (3 * len(sides) + len(sides) - ("fovea" in sides))]
+    for concurrency in args.concurrency:
+        middle = {side: [load.median(column) for column in zip(*found[side, concurrency])] for side in sides}
+        cells = [f"{value:.1f}" for side in sides for value in middle[side]]
+        cells += [f"{middle['fovea'][0] / middle[side][0]:.2f}x" for side in sides if side != "fovea" and "fovea" in middle]
+        lines.append(f"| {concurrency} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("photos", type=pathlib.Path)
+    parser.add_argument("--fovea", default=str(provenance.ROOT / "build/release/apps/fovea/fovea"))
+    parser.add_argument("--sides", nargs="+", choices=list(TITLES), default=list(TITLES))
+    parser.add_argument("--concurrency", nargs="+", type=int, default=[1, 2, 4, 8, 16])
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=16, help="largest batch, of those that batch")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--triton-python", default=sys.executable, metavar="PYTHON", help="that has nvidia-pytriton")
+    parser.add_argument("--fovea-words", type=shlex.split, default=[], metavar="'--dtype bfloat16'",
+                        help="more of the command line of fovea serve")
+    provenance.add_report_arguments(parser)
+    args = parser.parse_args()
+    photos = [path.read_bytes() for path in sorted(args.photos.rglob("*.jpg"))[:100]]
+    if not photos:
+        parser.error(f"{args.photos}: no .jpg; make_photos.py makes some")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        found, labels, failed = measure(args, photos, *make_models(args, folder), folder)
+    agree = [f"{TITLES[side]} {sum(a == b for a, b in zip(labels[side], labels['fovea']))} of {len(labels[side])}"
+             for side in labels if side != "fovea" and "fovea" in labels]
+    provenance.show(args, "serve", [
+        "# Servers of ViT-S/16", "",
+        f"{provenance.line()} float32, {args.threads} threads, batches of up to {args.batch}, {len(photos)} JPEGs, medians of {args.rounds} "
+        f"rounds of {args.seconds:g} s by turns; the load comes from the same processors.", "",
+        *table(args, found), "",
+        *([f"Photographs on whose best class they agree with Fovea: {', '.join(agree)}."] if agree else []),
+        *[f"{TITLES[side]} did not start: {why}" for side, why in failed.items()]])
+
+
+if __name__ == "__main__":
+    main()
