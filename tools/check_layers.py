@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "html": {"core"},
     "net": {"core"},
     "hub": FILES | {"net"},
+    "track": FILES | {"config", "net"},
     "data": FILES | {"config"},
     "data_tools": FILES | {"config", "data", "html"},
     "kernels": FILES,
@@ -33,17 +34,17 @@ MAY_INCLUDE = {
     "recipe_import": {"core", "config"},
     "elastic/control": FILES | {"net"},
     "elastic/solve": FILES | {"config"},
-    **{room: MODELS | TASKS | {"html", "hub", "elastic/solve"} for room in TASKS},
+    **{room: MODELS | TASKS | {"html", "hub", "track", "elastic/solve"} for room in TASKS},
     "inference": MODELS | TASKS,
     "serve/protocol": FILES,
     "serve": MODELS | TASKS | {"inference", "serve/protocol", "serve/http"},
-    "train": MODELS | TASKS | {"html", "elastic/solve"},
+    "train": MODELS | TASKS | {"html", "track", "elastic/solve"},
     "serve/http": FILES | {"serve/protocol"},  # and serve/http_message.h
     "elastic": MODELS | TASKS | {"train", "elastic/control", "elastic/solve"},
     "elastic/profile": MODELS | TASKS | {"train", "plan", "elastic/control", "elastic/solve"},
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
-TORCH_FREE = {"core", "files", "config", "html", "net", "hub", "data", "data_tools", "recipe_import", "elastic/control",
+TORCH_FREE = {"core", "files", "config", "html", "net", "hub", "track", "data", "data_tools", "recipe_import", "elastic/control",
               "elastic/solve", "serve/http", "serve/protocol"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')

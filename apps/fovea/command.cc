@@ -18,6 +18,7 @@ void add_commands(Command app) {
   add_elastic(app);
   add_profile(app);
   add_report(app);
+  add_track(app);
   add_doctor(app);
   add_data(app);
   add_completion(app);

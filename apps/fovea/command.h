@@ -22,6 +22,7 @@ void add_plan(Command app);
 void add_elastic(Command app);
 void add_profile(Command app);
 void add_report(Command app);
+void add_track(Command app);
 void add_doctor(Command app);
 void add_data(Command app);
 void add_completion(Command app);

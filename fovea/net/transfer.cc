@@ -46,6 +46,8 @@ HttpClient::Transfer::Transfer(void* multi, const HttpRequest& request, OnBytes 
   curl().easy_setopt(easy_, CURLOPT_URL, request.url.c_str());
   curl().easy_setopt(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
   curl().easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+  // A request that ends early does not wait for a name server that says nothing.
+  curl().easy_setopt(easy_, CURLOPT_QUICK_EXIT, 1L);
   if (!request.uses_environment_proxy) curl().easy_setopt(easy_, CURLOPT_PROXY, "");
   if (!request.ca_file.empty()) {
     curl().easy_setopt(easy_, CURLOPT_CAINFO, request.ca_file.c_str());

@@ -125,7 +125,7 @@ ImportRule wandb_rule(const std::string& target) {
             if (!in.flag("profiling.wandb", false)) return in.mapped("", "profiling.wandb is off");
             if (target == "log.wandb") {
               return in.has("profiling.wandb_kwargs.mode") ? in.mapped(target)
-                                                           : in.changed(target, kOfflineWandb);
+                                                           : in.changed(target, kWandbMode);
             }
             if (value.kind != ConfigNode::Kind::kScalar) return in.mapped(target, "the default");
             in.set_text(target, value.scalar);

@@ -93,8 +93,8 @@ ImportRule needless(const std::string& why);
 // Of an evaluation's batches, and of Weights & Biases: what every table says.
 inline constexpr const char* kEvalBatch =
     "an evaluation takes the batches of the training, and its results are the same with any";
-inline constexpr const char* kOfflineWandb =
-    "offline, in the run folder; log.wandb.mode: online sends it as it comes";
+inline constexpr const char* kWandbMode =
+    "sent where wandb's client has a key, else offline, in the run folder: log.wandb.mode";
 // Read together with other keys, by the function that completes the recipe.
 ImportRule part_of(const std::string& target, const std::string& note = "");
 

@@ -313,7 +313,7 @@ ImportRules timm_other_rules() {
        {"", "",
         [](Importer& in, const std::string& key, const ConfigNode&) {
           if (!in.flag(key, false)) return in.mapped("", "off, as here");
-          in.changed("log.wandb", kOfflineWandb);
+          in.changed("log.wandb", kWandbMode);
         }}},
       {"wandb_project",
        {"", "",

@@ -9,6 +9,7 @@
 #include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
 #include "fovea/core/trace.h"
+#include "fovea/track/run_facts.h"
 #include "fovea/train/metric_names.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/recipe/inference.h"
@@ -236,9 +237,19 @@ void TrainingRun::begin() {
     prepare_features();
   }
   if (!hooks.are_set()) use_graphs(*place.stepper, config.device, state().options.compute.device);
+  log->describe(facts());
   log->start(step);
   training.loader->seek(position);
   place.first_step = step;
+}
+
+track::Facts TrainingRun::facts() const {
+  const auto& launch = world().launch();
+  const auto hosts = (launch.world_size + launch.local_size - 1) / launch.local_size;
+  auto facts = track::process_facts(folder.path());
+  facts["fovea.processes"] = fmt::format("{}", launch.world_size);
+  facts["fovea.hosts"] = fmt::format("{}", hosts);
+  return facts;
 }
 
 bool TrainingRun::go() {
@@ -260,8 +271,13 @@ FitResult TrainingRun::fit() {
   resume();
   begin();
   const StopSignals signals;
-  go();
-  return conclude();
+  try {
+    go();
+    return conclude();
+  } catch (...) {
+    log->end_following(track::RunEnd::kFailed);
+    throw;
+  }
 }
 
 FitResult TrainingRun::conclude() {
@@ -279,6 +295,7 @@ FitResult TrainingRun::conclude() {
   if (result.stopped && is_writer()) folder.mark_stopped(step);
   world().at_operation("at the end");
   world().all().barrier("the end of the training");
+  log->end_following(result.stopped ? track::RunEnd::kStopped : track::RunEnd::kFinished);
   return result;
 }
 

@@ -129,6 +129,7 @@ struct TrainingRun {
   void write_evaluation(const Evaluation& evaluation) const;
   void finish();
   LogPosition log_position() const;
+  track::Facts facts() const;  // see TrainingLog::describe
   const data::SampleOrder& order() const { return training.loader->order(); }
   // Of the step after `steps` of them.
   double lr(int64_t steps) const;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -86,6 +87,45 @@ TEST_F(WandbTest, DisabledStartsNothing) {
   disabled.mode = "disabled";
   EXPECT_FALSE(WandbFollower(folder_.path(), disabled).is_started());
   EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(WandbTest, AKeyIsFoundWhereTheClientFindsIt) {
+  unsetenv("WANDB_API_KEY");
+  unsetenv("WANDB_BASE_URL");
+  setenv("NETRC", (folder_.path() + "/netrc").c_str(), 1);
+  EXPECT_FALSE(has_wandb_key());
+  folder_.write("netrc", "machine other.org login me password x\n");
+  EXPECT_FALSE(has_wandb_key());
+  folder_.write("netrc", "machine other.org\n  login me\nmachine api.wandb.ai\n  login user\n");
+  EXPECT_TRUE(has_wandb_key());
+  setenv("WANDB_BASE_URL", "https://wandb.lab.org:8080/x", 1);
+  EXPECT_FALSE(has_wandb_key());
+  folder_.write("netrc", "machine wandb.lab.org login user password x");
+  EXPECT_TRUE(has_wandb_key());
+  unsetenv("WANDB_BASE_URL");
+  EXPECT_FALSE(has_wandb_key());
+  setenv("WANDB_API_KEY", "0123", 1);
+  EXPECT_TRUE(has_wandb_key());
+  unsetenv("WANDB_API_KEY");
+  unsetenv("NETRC");
+}
+
+TEST_F(WandbTest, WithoutAKeyItIsSaidThatARunStaysOffline) {
+  unsetenv("WANDB_API_KEY");
+  setenv("NETRC", (folder_.path() + "/none").c_str(), 1);
+  auto by_itself = options();
+  by_itself.mode = "auto";
+  by_itself.python = folder_.write("python", "#!/bin/sh\necho \"$@\"\n");
+  std::filesystem::permissions(by_itself.python, std::filesystem::perms::owner_all);
+  WandbFollower(folder_.path(), by_itself).stop();
+  EXPECT_THAT(log(), HasSubstr("--mode offline"));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("there is no key")));
+  setenv("WANDB_API_KEY", "0123", 1);
+  WandbFollower(folder_.path(), by_itself).stop();
+  EXPECT_THAT(log(), HasSubstr("--mode online"));
+  EXPECT_EQ(warnings_.size(), 1u);
+  unsetenv("WANDB_API_KEY");
+  unsetenv("NETRC");
 }
 
 // A run, killed and resumed: the client's own files hold each step once, in order.

@@ -12,6 +12,7 @@
 #include "fovea/optim/config.h"
 #include "fovea/optim/grad_scaler.h"
 #include "fovea/parallel/config.h"
+#include "fovea/track/mlflow_config.h"
 #include "fovea/train/recipe/elastic_config.h"
 #include "fovea/train/tasks/task_config.h"
 
@@ -226,15 +227,17 @@ struct WandbConfig {
   std::string project;
   std::string entity;
   std::string name;
-  std::string mode = "offline";
+  std::string mode = "auto";
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("project", self.project, "Weights & Biases project");
     v.field("entity", self.entity, "user or team; empty: the default one");
     v.field("name", self.name, "name of the run there; empty: the run folder's");
-    v.field("mode", self.mode, "how the client runs",
-            {.choices = {"online", "offline", "disabled"}});
+    v.field("mode", self.mode,
+            "how the client runs; auto: online where it has a key (WANDB_API_KEY or ~/.netrc), "
+            "else offline",
+            {.choices = {"auto", "online", "offline", "disabled"}});
   }
 };
 
@@ -244,6 +247,7 @@ struct LogConfig {
   bool tensorboard = true;
   int64_t trace_steps = 0;
   std::optional<WandbConfig> wandb;
+  std::optional<track::MlflowConfig> mlflow;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -263,6 +267,9 @@ struct LogConfig {
             {.min = 0, .max = 1000, .unit = "steps"});
     v.field("wandb", self.wandb,
             "send metrics to Weights & Biases through a helper that follows metrics.jsonl");
+    v.field("mlflow", self.mlflow,
+            "send metrics to an MLflow server while training goes on; what could not be sent, "
+            "`fovea track` sends");
   }
 };
 

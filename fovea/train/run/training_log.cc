@@ -50,6 +50,7 @@ void TrainingLog::set_role(Role role) {
   metrics_.reset();
   tensorboard_.reset();
   wandb_.reset();
+  mlflow_.reset();
 }
 
 bool TrainingLog::is_line_due(int64_t steps, const LogPosition& position) const {
@@ -283,11 +284,24 @@ void TrainingLog::start(int64_t step) {
     return of_split == last.end() || record.step > of_split->second;
   });
   publish();
-  if (wandb_ || !config_.wandb || config_.wandb->mode == "disabled") return;
-  wandb_ = std::make_unique<WandbFollower>(run_dir_, WandbOptions{.project = config_.wandb->project,
-                                                                  .entity = config_.wandb->entity,
-                                                                  .name = config_.wandb->name,
-                                                                  .mode = config_.wandb->mode});
+  start_followers();
+}
+
+void TrainingLog::start_followers() {
+  if (!wandb_ && config_.wandb && config_.wandb->mode != "disabled") {
+    wandb_ =
+        std::make_unique<WandbFollower>(run_dir_, WandbOptions{.project = config_.wandb->project,
+                                                               .entity = config_.wandb->entity,
+                                                               .name = config_.wandb->name,
+                                                               .mode = config_.wandb->mode});
+  }
+  if (!mlflow_ && config_.mlflow) {
+    mlflow_ = std::make_unique<track::MlflowFollower>(run_dir_, *config_.mlflow, facts_);
+  }
+}
+
+void TrainingLog::end_following(track::RunEnd end) {
+  if (mlflow_) mlflow_->stop(end);
 }
 
 }  // namespace fovea::train

@@ -16,6 +16,7 @@
 #include "fovea/core/json.h"
 #include "fovea/core/machine_load.h"
 #include "fovea/data/loader.h"
+#include "fovea/track/mlflow_follower.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/run/metrics_writer.h"
 #include "fovea/train/run/progress.h"
@@ -102,6 +103,12 @@ class TrainingLog {
   // Writes what waits, where it may be written now -> whether nothing waits any more.
   bool publish();
 
+  // Facts of the run that its folder does not have, for whoever follows it. Call before start.
+  void describe(track::Facts facts) { facts_ = std::move(facts); }
+  // Tells who follows how the run has ended, when all of its files are written, and waits some
+  // seconds for them.
+  void end_following(track::RunEnd end);
+
   // A line that stays, on the terminal and in train.log.
   void say(const std::string& text);
   ProgressLine& progress() { return progress_; }
@@ -120,6 +127,7 @@ class TrainingLog {
   std::string progress_text(const LogPosition& position);
   void watch_machine();
   void open_files();
+  void start_followers();
   void write(MetricsRecord record);
   void write_to_files(const MetricsRecord& record);
   void write_bad_samples();
@@ -130,6 +138,8 @@ class TrainingLog {
   std::unique_ptr<MetricsWriter> metrics_;  // null: silent
   std::unique_ptr<TensorboardWriter> tensorboard_;
   std::unique_ptr<WandbFollower> wandb_;
+  std::unique_ptr<track::MlflowFollower> mlflow_;
+  track::Facts facts_;
   ProgressLine progress_;
   std::function<checkpoint::Publishing()> may_publish_;
   std::deque<MetricsRecord> recent_;  // of a log that may have to write for another one

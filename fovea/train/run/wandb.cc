@@ -9,14 +9,17 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/log.h"
 #include "fovea/core/program_files.h"
+#include "fovea/core/text.h"
 
 namespace fovea::train {
 namespace {
@@ -54,7 +57,34 @@ int spawn(const std::vector<std::string>& arguments, int input, const std::strin
   return error;
 }
 
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr || *value == 0 ? otherwise : value;
+}
+
 }  // namespace
+
+bool has_wandb_key() {
+  if (!variable("WANDB_API_KEY", "").empty()) return true;
+  std::string_view host = "api.wandb.ai";
+  const auto url = variable("WANDB_BASE_URL", "");
+  if (const auto at = url.find("://"); at != url.npos) {
+    host = std::string_view(url).substr(at + 3);
+    host = host.substr(0, host.find_first_of(":/"));
+  }
+  const auto path = variable("NETRC", variable("HOME", "") + "/.netrc");
+  try {
+    const auto text = is_there(path) ? read_file(path, 1 << 20) : "";
+    for (std::string_view left = text; !left.empty();) {
+      auto line = take_line(left);
+      while (!line.empty()) {
+        if (take_word(line) == "machine" && take_word(line) == host) return true;
+      }
+    }
+  } catch (const DataError&) {  // the client cannot read it either
+  }
+  return false;
+}
 
 WandbFollower::WandbFollower(const std::string& run_dir, WandbOptions options)
     : options_(std::move(options)), log_path_(run_dir + "/wandb.log") {
@@ -62,6 +92,15 @@ WandbFollower::WandbFollower(const std::string& run_dir, WandbOptions options)
     options_.warn = [](const std::string& message) { log_warning(message); };
   }
   if (options_.mode == "disabled") return;
+  if (options_.mode == "auto") {
+    options_.mode = has_wandb_key() ? "online" : "offline";
+    if (options_.mode == "offline") {
+      options_.warn(fmt::format(
+          "log.wandb: there is no key (wandb login, or WANDB_API_KEY), so the run stays "
+          "offline, in {}/wandb; `wandb sync` sends it later",
+          run_dir));
+    }
+  }
   auto script = options_.script;
   if (script.empty()) {
     script = find_near_program({"share/fovea/wandb_follow.py", "tools/wandb_follow.py"})

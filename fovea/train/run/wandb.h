@@ -13,11 +13,15 @@ struct WandbOptions {
   std::string project;
   std::string entity;
   std::string name;
-  std::string mode = "offline";
-  std::string python = {};  // by default $FOVEA_PYTHON, else python3
-  std::string script = {};  // by default found near the program: tools/ or share/fovea/
+  std::string mode = "offline";  // as log.wandb.mode
+  std::string python = {};       // by default $FOVEA_PYTHON, else python3
+  std::string script = {};       // by default found near the program: tools/ or share/fovea/
   std::function<void(const std::string&)> warn = {};  // by default the log
 };
+
+// Whether wandb's client finds a key by itself: in WANDB_API_KEY, or in the file that NETRC names,
+// by default ~/.netrc, for the host of WANDB_BASE_URL, by default api.wandb.ai.
+bool has_wandb_key();
 
 class WandbFollower {
  public:
