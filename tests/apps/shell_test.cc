@@ -40,7 +40,7 @@ class BashCompletionTest : public ::testing::Test {
 };
 
 TEST_F(BashCompletionTest, CompletesCommandsOptionsChoicesKeysAndFiles) {
-  EXPECT_EQ(complete("fovea tr"), "train");
+  EXPECT_EQ(complete("fovea tr"), "train track");
   EXPECT_EQ(complete("fovea data ins"), "inspect");
   EXPECT_EQ(complete("fovea predict run --dev"), "--device");
   EXPECT_EQ(complete("fovea predict run --device cu"), "cuda");
