@@ -175,10 +175,10 @@ TEST(VitParityTest, TouchesEveryOption) {
   // The table of presets, preprocessing, step-0 weights, adaptive patches, channels as variables,
   // the scale of logits and skipped drops are not timm's, or have tests of their own.
   EXPECT_EQ(untouched.names,
-            (std::set<std::string>{"preset", "input", "weight_init", "fix_init", "patching",
-                                   "fixed_length", "pos_in_pixels", "patch_norm", "variables",
-                                   "single_channel", "share_patch_embed", "logits_scale",
-                                   "drop_path_skip"}));
+            (std::set<std::string>{"preset", "pretrained", "input", "weight_init", "fix_init",
+                                   "patching", "fixed_length", "pos_in_pixels", "patch_norm",
+                                   "variables", "single_channel", "share_patch_embed",
+                                   "logits_scale", "drop_path_skip"}));
 }
 
 // The comparison has teeth: weights that fit but are wrong are reported.
