@@ -10,6 +10,7 @@
 #include "fovea/models/own_model.h"
 #include "fovea/models/partitionings.h"
 #include "fovea/models/registry.h"
+#include "tests/models/model_section.h"
 #include "tests/support/close.h"
 
 namespace fovea::models {
@@ -25,15 +26,6 @@ void register_bag_of_patches() {
     return true;
   }();
 }
-
-struct ModelSection {
-  ModelConfig model;
-
-  template <class Visitor, class Self>
-  static void visit(Visitor& v, Self& self) {
-    v.field("model", self.model, "the model");
-  }
-};
 
 TEST(AddingAModelTest, ARecipeNamesARegisteredModel) {
   register_bag_of_patches();

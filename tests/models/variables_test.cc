@@ -25,6 +25,7 @@
 #include "fovea/nn/forward_context.h"
 #include "fovea/nn/patchify.h"
 #include "fovea/weights/conversion.h"
+#include "tests/models/model_section.h"
 #include "tests/support/close.h"
 #include "tests/support/fields_from_json.h"
 #include "tests/support/golden.h"
@@ -338,15 +339,6 @@ TEST_P(VariablesVitTest, OneChannelAtATimeHasNoAggregation) {
 INSTANTIATE_TEST_SUITE_P(Forms, VariablesVitTest,
                          ::testing::Values(kSmallGrid, kSmallVolume, kSmallAdaptive),
                          [](const auto& info) { return kFormNames.at(info.index); });
-
-struct ModelSection {
-  ModelConfig model;
-
-  template <class Visitor, class Self>
-  static void visit(Visitor& v, Self& self) {
-    v.field("model", self.model, "the model");
-  }
-};
 
 ModelPtr model_from(const std::string& keys) {
   auto model = build_model(parse_config<ModelSection>("model: {" + keys + "}", "test").model);

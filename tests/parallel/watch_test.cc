@@ -16,24 +16,26 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr milliseconds kPatience{20000};
+constexpr milliseconds kWatchPatience{20000};
 
 // A store, and the watch of rank 0 of two.
 class WatchTest : public ::testing::Test {
  protected:
   WatchTest()
       : server_(std::make_unique<StoreServer>(
-            listen_at("127.0.0.1", 0, false, std::chrono::steady_clock::now() + kPatience), "")),
-        store_({.place = {.address = "127.0.0.1", .port = server_->port()}, .timeout = kPatience}) {
-    watch_ =
-        std::make_unique<Watch>(store_.clone(kPatience), 0, 2, WatchPatience{.stale = kPatience});
+            listen_at("127.0.0.1", 0, false, std::chrono::steady_clock::now() + kWatchPatience),
+            "")),
+        store_({.place = {.address = "127.0.0.1", .port = server_->port()},
+                .timeout = kWatchPatience}) {
+    watch_ = std::make_unique<Watch>(store_.clone(kWatchPatience), 0, 2,
+                                     WatchPatience{.stale = kWatchPatience});
   }
 
   // What a wait of this rank ends with once `text` stands where ranks tell of their failures.
   std::pair<std::string, ExitCode> end_of_wait(const std::string& text) {
     store_.set("failure", text);
     try {
-      RankWait("a test", kPatience, *watch_).until([](milliseconds) {
+      RankWait("a test", kWatchPatience, *watch_).until([](milliseconds) {
         std::this_thread::sleep_for(milliseconds(20));
         return false;
       });
@@ -141,7 +143,7 @@ TEST_F(WatchTest, ARankThatIsAloneIsEndedWhateverItDoes) {
   watch_->on_alone([&](const std::string& why) { told.set_value(why); }, milliseconds(1));
   server_.reset();  // and this thread is in no collective
   auto why = told.get_future();
-  ASSERT_EQ(why.wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(why.wait_for(kWatchPatience), std::future_status::ready);
   EXPECT_THAT(why.get(), HasSubstr("in which the ranks meet"));
   EXPECT_THAT(watch_->failure()->text(), HasSubstr("in which the ranks meet"));
 }

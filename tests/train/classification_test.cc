@@ -83,7 +83,7 @@ class FixedModel : public models::Model {
   at::Tensor logits_;
 };
 
-TensorBatch batch_of(const at::Tensor& labels) {
+TensorBatch batch_of_labels(const at::Tensor& labels) {
   TensorBatch batch;
   batch.labels = labels;
   batch.indices = at::arange(labels.size(0), at::kLong);
@@ -99,7 +99,7 @@ TEST(ClassificationTest, EvaluationCountsTop1Top5AndConfusion) {
                           .to(at::kFloat);
   FixedModel model(logits);
   const ClassificationTask task({.label_smoothing = 0.1}, 7);
-  const auto batch = batch_of(at::tensor({0, 3, 6}, at::kLong));
+  const auto batch = batch_of_labels(at::tensor({0, 3, 6}, at::kLong));
   const auto evaluation = task.start_evaluation();
   evaluation->add(batch, task.loss(model, batch));
   const auto metrics = evaluation->metrics();
@@ -125,7 +125,7 @@ TEST(ClassificationTest, EvaluatesManyClasses) {
   logits[1][7] = 5;
   FixedModel model(logits);
   const ClassificationTask task({}, kClasses);
-  const auto batch = batch_of(at::tensor({99'999, 3}, at::kLong));
+  const auto batch = batch_of_labels(at::tensor({99'999, 3}, at::kLong));
   const auto evaluation = task.start_evaluation();
   evaluation->add(batch, task.loss(model, batch));
   EXPECT_NEAR(evaluation->metrics().at("top1"), 50.0, 1e-9);
@@ -138,9 +138,9 @@ TEST(ClassificationTest, SamplesOfNoWeightCountForNothing) {
   const auto logits = at::randn({4, 3});
   FixedModel model(logits), kept_model(at::stack({logits[0], logits[2]}));
   const ClassificationTask task({.label_smoothing = 0.1}, 3);
-  auto batch = batch_of(at::tensor({0, 0, 2, 0}, at::kLong));
+  auto batch = batch_of_labels(at::tensor({0, 0, 2, 0}, at::kLong));
   batch.weights = at::tensor({1.f, 0.f, 1.f, 0.f});
-  const auto kept = batch_of(at::tensor({0, 2}, at::kLong));
+  const auto kept = batch_of_labels(at::tensor({0, 2}, at::kLong));
   const auto parts = task.loss(model, batch), expected = task.loss(kept_model, kept);
   EXPECT_EQ(parts.weight, 2);
   EXPECT_FLOAT_EQ(parts.loss_sum.item<float>(), expected.loss_sum.item<float>());
@@ -155,8 +155,8 @@ TEST(ClassificationTest, SamplesOfNoWeightCountForNothing) {
 TEST(ClassificationTest, LabelOutsideTheClassesIsADataError) {
   FixedModel model(at::zeros({2, 3}));
   const ClassificationTask task({}, 3);
-  EXPECT_THROW(task.loss(model, batch_of(at::tensor({0, 3}, at::kLong))), DataError);
-  EXPECT_THROW(task.loss(model, batch_of(at::tensor({0, -1}, at::kLong))), DataError);
+  EXPECT_THROW(task.loss(model, batch_of_labels(at::tensor({0, 3}, at::kLong))), DataError);
+  EXPECT_THROW(task.loss(model, batch_of_labels(at::tensor({0, -1}, at::kLong))), DataError);
 }
 
 }  // namespace

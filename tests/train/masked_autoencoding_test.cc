@@ -63,7 +63,7 @@ std::unique_ptr<models::Mae> mae_for(const models::MaeConfig& config, at::Scalar
   return model;
 }
 
-TensorBatch batch_of(const at::Tensor& images) {
+TensorBatch batch_of_images(const at::Tensor& images) {
   TensorBatch batch;
   batch.images = images;
   batch.rows = at::arange(images.size(0));
@@ -107,7 +107,7 @@ TEST(MaskedAutoencodingTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
   for (const bool is_norm : {false, true}) {
     for (const auto* loss_on : {"masked", "all"}) {
       const MaskedAutoencodingTask task({.norm_pix_loss = is_norm, .loss_on = loss_on}, *model);
-      auto batch = batch_of(support::random({8, 1, 8, 8}, at::kDouble, 1));
+      auto batch = batch_of_images(support::random({8, 1, 8, 8}, at::kDouble, 1));
       batch.weights = at::tensor({1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0}, at::kFloat);
       const auto whole = gradients_in_passes(*model, task, batch, {8});
       for (const std::vector<int64_t>& ends : {std::vector<int64_t>{4, 8}, {3, 8}, {1, 2, 8}}) {
@@ -120,7 +120,7 @@ TEST(MaskedAutoencodingTest, MicroBatchesGiveTheGradientOfTheWholeBatch) {
 
 TEST(MaskedAutoencodingTest, WeighsPatchesThatCount) {
   const auto model = mae_for(tiny_mae(), at::kFloat);
-  auto batch = batch_of(support::random({4, 1, 8, 8}, at::kFloat, 1));
+  auto batch = batch_of_images(support::random({4, 1, 8, 8}, at::kFloat, 1));
   batch.weights = at::tensor({1.0, 1.0, 0.0, 1.0}, at::kFloat);
   model->eval();
   const at::NoGradGuard no_grad;
@@ -184,7 +184,7 @@ std::map<std::string, double> metrics_in_batches(models::Mae& model, const Task&
 TEST(MaskedAutoencodingTest, EvaluationIsTheSameForAnyBatches) {
   const auto model = mae_for(tiny_mae(), at::kDouble);
   const MaskedAutoencodingTask task({.norm_pix_loss = true}, *model);
-  const auto batch = batch_of(support::random({7, 1, 8, 8}, at::kDouble, 1));
+  const auto batch = batch_of_images(support::random({7, 1, 8, 8}, at::kDouble, 1));
   const auto whole = metrics_in_batches(*model, task, batch, {7});
   for (const std::vector<int64_t>& ends : {std::vector<int64_t>{7}, {1, 3, 7}, {6, 7}}) {
     const auto found = metrics_in_batches(*model, task, batch, ends);
@@ -199,7 +199,7 @@ TEST(MaskedAutoencodingTest, EvaluationIsTheSameForAnyBatches) {
 TEST(MaskedAutoencodingTest, MetricsAreThoseOfPlainLoops) {
   const auto model = mae_for(tiny_mae(), at::kDouble);
   const MaskedAutoencodingTask task({}, *model);
-  auto batch = batch_of(support::random({6, 1, 8, 8}, at::kDouble, 1));
+  auto batch = batch_of_images(support::random({6, 1, 8, 8}, at::kDouble, 1));
   batch.weights = at::tensor({1.0, 1.0, 1.0, 0.0, 1.0, 1.0}, at::kFloat);
   const auto metrics = metrics_in_batches(*model, task, batch, {4, 6});
   const auto ids = keep_patches_of_samples(tiny_mae(), batch.indices, 16);

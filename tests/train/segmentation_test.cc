@@ -135,7 +135,7 @@ TEST(SegmentationTaskTest, RefusesModelsAndDataThatDoNotFit) {
               HasSubstr("mask"));
 }
 
-TensorBatch batch_of(const at::Tensor& masks) {
+TensorBatch batch_of_masks(const at::Tensor& masks) {
   TensorBatch batch;
   batch.images = at::zeros({1, 1, 8, 8, 8});
   batch.masks = masks;
@@ -148,7 +148,7 @@ TEST(SegmentationTaskTest, RefusesMasksThatDoNotFit) {
   model.init_weights(1);
   const SegmentationTask task({}, model);
   const auto message = [&](const at::Tensor& masks) {
-    return segmentation_message_of([&] { task.loss(model, batch_of(masks)); });
+    return segmentation_message_of([&] { task.loss(model, batch_of_masks(masks)); });
   };
   EXPECT_THAT(message({}), HasSubstr("without masks"));
   EXPECT_THAT(message(at::zeros({1, 8, 8, 9}, at::kLong)), HasSubstr("[8, 8, 9]"));
@@ -170,7 +170,7 @@ TEST(SegmentationTaskTest, IgnoresALabel) {
   unlabelled.narrow(3, 0, 3).fill_(-1);
   const auto metrics_of = [&](const SegmentationTask& one, const at::Tensor& labels) {
     const auto evaluation = one.start_evaluation();
-    const auto batch = batch_of(labels);
+    const auto batch = batch_of_masks(labels);
     evaluation->add(batch, one.loss(model, batch));
     return evaluation->metrics();
   };

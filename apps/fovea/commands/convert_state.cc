@@ -31,8 +31,8 @@ std::set<std::string> names_of(const nn::NamedTensors& tensors) {
   return names;
 }
 
-weights::ForeignMoments read(const ConvertArguments& arguments, const nn::NamedTensors& weights,
-                             int64_t num_heads) {
+weights::ForeignMoments read_moments(const ConvertArguments& arguments,
+                                     const nn::NamedTensors& weights, int64_t num_heads) {
   weights::MomentsOptions options;
   options.weights = arguments.source;
   options.reading = {.from = arguments.from, .key = arguments.key, .num_heads = num_heads};
@@ -183,7 +183,7 @@ StateToWrite state_of_run(train::RunState& run) {
 StateToWrite state_of_file(const ConvertArguments& arguments, const weights::FoveaWeights& file,
                            const nn::NamedTensors& weights, int64_t num_heads) {
   StateToWrite state;
-  auto moments = read(arguments, weights, num_heads);
+  auto moments = read_moments(arguments, weights, num_heads);
   if (arguments.partial) keep_those_of(weights, moments);
   check_are_of(moments, weights, arguments.source);
   keep_groups_of(weights, moments);

@@ -24,20 +24,20 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempDir;
 
-constexpr VolumeSize kSize = {9, 10, 13};
+constexpr VolumeSize kVolumeSize = {9, 10, 13};
 
 // HU-like whole numbers.
 Volume scan(int64_t channels, uint64_t seed) {
-  Volume volume{.channels = channels, .size = kSize, .spacing = {1.5, 0.5, 2}, .values = {}};
+  Volume volume{.channels = channels, .size = kVolumeSize, .spacing = {1.5, 0.5, 2}, .values = {}};
   auto random = testing::test_stream(seed);
-  for (int64_t i = 0; i < channels * kSize.voxels(); ++i)
+  for (int64_t i = 0; i < channels * kVolumeSize.voxels(); ++i)
     volume.values.push_back(static_cast<float>(random.below(3000)) - 1000.0F);
   return volume;
 }
 
 LabelMap classes() {
-  LabelMap mask{.size = kSize, .classes = {}};
-  for (int64_t i = 0; i < kSize.voxels(); ++i)
+  LabelMap mask{.size = kVolumeSize, .classes = {}};
+  for (int64_t i = 0; i < kVolumeSize.voxels(); ++i)
     mask.classes.push_back(static_cast<int32_t>(i % 5) - 1);
   return mask;
 }
@@ -101,10 +101,10 @@ TEST(PackedVolumeTest, ARegionCostsItsChunks) {
        {std::tuple{std::array<int64_t, 3>{4, 4, 8}, VolumeSize{4, 4, 4}, 2},
         {{3, 3, 3}, {2, 2, 2}, 16},
         {{8, 8, 12}, {1, 2, 1}, 2},
-        {{0, 0, 0}, kSize, 72}}) {
+        {{0, 0, 0}, kVolumeSize, 72}}) {
     chunks = 0;
     Sample part, cut;
-    read_packed_region(packed, {start, size, kSize}, read, "sample", part.become<Volume>(),
+    read_packed_region(packed, {start, size, kVolumeSize}, read, "sample", part.become<Volume>(),
                        part.mask);
     extract_tile(whole, {start, size, size}, cut);
     EXPECT_EQ(part.volume().values, cut.volume().values);
@@ -152,7 +152,7 @@ TEST_F(PackedVolumesTest, AreWhatTheyWere) {
   EXPECT_EQ(dataset->form(), SampleForm::kVolume);
   EXPECT_TRUE(dataset->has_masks());
   EXPECT_EQ(dataset->num_classes(), 4);
-  EXPECT_EQ(dataset->size_of(1), kSize);
+  EXPECT_EQ(dataset->size_of(1), kVolumeSize);
   EXPECT_EQ(dataset->channels_of(1), 2);
   EXPECT_THAT(dataset->describe(2), HasSubstr("x/2_a.nii.gz"));
   Sample a, b;
@@ -179,7 +179,7 @@ TEST_F(PackedVolumesTest, OtherOptionsAreAnotherPacking) {
   options_.volumes.is_compressed = false;
   pack_dataset(*source_, options_);
   const auto plain = fs::file_size(options_.out + "/shard_000000.fvp");
-  EXPECT_GT(plain, 3u * kSize.voxels() * (2 * 2 + 1));  // int16, int8
+  EXPECT_GT(plain, 3u * kVolumeSize.voxels() * (2 * 2 + 1));  // int16, int8
   EXPECT_EQ(pack_dataset(*source_, options_).resumed, 3);
   options_.volumes.is_compressed = true;
   EXPECT_THAT(message_of<ConfigError>([&] { pack_dataset(*source_, options_); }),
