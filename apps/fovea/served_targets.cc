@@ -6,14 +6,12 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 
 namespace fovea::app {
 namespace {
 
-bool is_of_a_name(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
-         c == '-' || c == '.';
-}
+bool is_of_a_name(char c) { return is_letter_or_digit(c) || c == '_' || c == '-' || c == '.'; }
 
 std::string name_of(const std::string& target) {
   namespace fs = std::filesystem;

@@ -18,12 +18,7 @@ constexpr int kFormat = 1;
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 28;  // a million slices, as they are written
 constexpr int kMaxDepth = 32;                              // of nesting; checksums recurse
 
-std::string checksum(const json& contents) {
-  const std::string text = json_text(contents);
-  Sha256 hash;
-  hash.update(text.data(), text.size());
-  return hash.finish();
-}
+std::string checksum(const json& contents) { return sha256_of(json_text(contents)); }
 
 json to_json(const TensorEntry& entry) {
   json slices = json::array();

@@ -9,10 +9,7 @@
 namespace fovea {
 namespace {
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '/';
-}
+bool is_word(char c) { return is_letter_or_digit(c) || c == '_' || c == '/'; }
 
 // True where no YAML reader, of version 1.1 or 1.2, takes the bare text for anything but this
 // string.

@@ -1,7 +1,8 @@
 #include "fovea/core/program_files.h"
 
-#include <cstdlib>
 #include <system_error>
+
+#include "fovea/core/environment.h"
 
 namespace fovea {
 
@@ -29,9 +30,6 @@ std::optional<fs::path> find_near_program(std::initializer_list<std::string_view
   return find_upwards(fs::read_symlink("/proc/self/exe", error).parent_path(), places, num_folders);
 }
 
-std::string python_program() {
-  const char* chosen = std::getenv("FOVEA_PYTHON");
-  return chosen && *chosen ? chosen : "python3";
-}
+std::string python_program() { return environment_variable("FOVEA_PYTHON", "python3"); }
 
 }  // namespace fovea

@@ -22,9 +22,6 @@ enum class EmptyClasses { kRefused, kAllowed };
 void check_class_count(const std::optional<int64_t>& num_classes,
                        const std::vector<std::string>& class_names, ConfigIssues& issues);
 
-// Without the blanks around it, which are no part of a label.
-std::string_view trimmed(std::string_view text);
-
 // The whole of `text`, blanks around it left out, as an integer; nothing: it is something else.
 std::optional<int64_t> integer_in(std::string_view text);
 

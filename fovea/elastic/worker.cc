@@ -34,11 +34,7 @@ milliseconds milliseconds_of(double seconds) {
   return milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-std::string short_sum(const std::string& text) {
-  Sha256 hash;
-  hash.update(text.data(), text.size());
-  return hash.finish().substr(0, 16);
-}
+std::string short_sum(const std::string& text) { return sha256_of(text).substr(0, 16); }
 
 // What data is, as far as one batch of it says: "60000 samples of 10 classes, 1a2b...".
 std::string identity_of(const data::Dataset& dataset, const data::Batch& batch) {

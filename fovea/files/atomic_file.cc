@@ -11,6 +11,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/input_file.h"
+#include "fovea/core/write_all.h"
 #include "fovea/core/write_error.h"
 
 namespace fovea {
@@ -40,12 +41,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto written = ::write(file_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_with_errno("written");
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+  if (!write_all(file_, bytes)) fail_with_errno("written");
 }
 
 void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {

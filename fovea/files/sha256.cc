@@ -41,6 +41,12 @@ std::string Sha256::finish() {
   return text;
 }
 
+std::string sha256_of(std::string_view text) {
+  Sha256 hash;
+  hash.update(text.data(), text.size());
+  return hash.finish();
+}
+
 std::string hmac_sha256(std::string_view key, std::string_view message) {
   std::array<uint8_t, 32> digest = {};
   check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),

@@ -30,6 +30,9 @@ class Sha256 {
   std::unique_ptr<evp_md_ctx_st, Free> state_;
 };
 
+// Of a whole text, as 64 hexadecimal digits.
+std::string sha256_of(std::string_view text);
+
 // 32 bytes that only who has the key can make, or check.
 std::string hmac_sha256(std::string_view key, std::string_view message);
 // In a time that does not tell where they differ.

@@ -1,7 +1,6 @@
 #include "fovea/hub/cache.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,21 +112,12 @@ std::string RepositoryCache::link(const std::string& etag, const std::string& co
   return path.string();
 }
 
-CacheLock::CacheLock(const fs::path& file)
-    : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664)) {
-  const auto refuse = [&] {
-    const int reason = errno;
-    if (descriptor_ >= 0) close(descriptor_);
-    fail<WriteError>("{}: cannot be locked: {}", printable(file.string()), std::strerror(reason));
-  };
-  if (descriptor_ < 0) refuse();
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  if (errno == EWOULDBLOCK) log_info("another program fetches the same file; waiting for it");
-  while (flock(descriptor_, LOCK_EX) != 0) {
-    if (errno != EINTR) refuse();
-  }
+CacheLock::CacheLock(const fs::path& file) : file_(file, O_RDWR | O_CREAT, 0664) {
+  if (file_.is_open() && file_.try_lock()) return;
+  if (file_.is_open() && errno == EWOULDBLOCK)
+    log_info("another program fetches the same file; waiting for it");
+  if (file_.is_open() && file_.lock()) return;
+  fail<WriteError>("{}: cannot be locked: {}", printable(file.string()), std::strerror(errno));
 }
-
-CacheLock::~CacheLock() { close(descriptor_); }
 
 }  // namespace fovea::hub

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "fovea/core/file_lock.h"
+
 namespace fovea::hub {
 
 // All functions throw WriteError where a file or folder cannot be made.
@@ -51,12 +53,9 @@ class CacheLock {
  public:
   // Waits for others, and says so. Throws WriteError.
   explicit CacheLock(const std::filesystem::path& file);
-  ~CacheLock();
-  CacheLock(const CacheLock&) = delete;
-  CacheLock& operator=(const CacheLock&) = delete;
 
  private:
-  int descriptor_;
+  FileLock file_;
 };
 
 }  // namespace fovea::hub

@@ -92,7 +92,7 @@ class Incomplete {
   uint64_t size_ = 0;
 };
 
-std::string sha256_of(const std::string& path) {
+std::string sha256_of_file(const std::string& path) {
   const InputFile file(path);
   std::vector<uint8_t> buffer(size_t{1} << 20);
   Sha256 hash;
@@ -236,7 +236,7 @@ class Fetch {
 
   bool has_content() const {
     const auto expected = task_.head.sha256();
-    return expected.empty() || sha256_of(task_.incomplete.string()) == expected;
+    return expected.empty() || sha256_of_file(task_.incomplete.string()) == expected;
   }
 
   HubClient& client_;

@@ -6,6 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 #include "fovea/hub/hub_name.h"
 
 namespace fovea::hub {
@@ -17,8 +18,7 @@ constexpr size_t kShaDigits = 64, kMostEtagBytes = 128;
 bool is_plain_name(std::string_view text) {
   return !text.empty() && text.size() <= kMostEtagBytes && text.front() != '.' &&
          std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                  c == '-' || c == '_' || c == '.';
+           return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.';
          });
 }
 

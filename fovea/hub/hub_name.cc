@@ -4,6 +4,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 
 namespace fovea::hub {
 namespace {
@@ -13,8 +14,7 @@ constexpr size_t kMostNameBytes = 96, kMostRevisionBytes = 200;
 
 bool has_only(std::string_view text, std::string_view others) {
   return std::all_of(text.begin(), text.end(), [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           others.find(c) != others.npos;
+    return is_letter_or_digit(c) || others.find(c) != others.npos;
   });
 }
 
@@ -43,11 +43,6 @@ bool is_revision(std::string_view text) {
 
 std::string HubName::text() const {
   return "hf-hub:" + repository + (revision == "main" ? "" : "@" + revision);
-}
-
-bool is_hexadecimal(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 bool is_commit(std::string_view text) {

@@ -15,7 +15,6 @@ struct HubName {
 
 // Whether it is the whole name of a commit: 40 to 64 hexadecimal digits.
 bool is_commit(std::string_view text);
-bool is_hexadecimal(std::string_view text);  // in lower case
 
 // Whether it begins as such a name does, with hf-hub: or, as timm takes it too, hf_hub:.
 bool is_hub_name(std::string_view text);

@@ -1,9 +1,9 @@
 #include "fovea/hub/settings.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <initializer_list>
 
+#include "fovea/core/environment.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
@@ -20,8 +20,7 @@ constexpr uint64_t kMaxTokenBytes = 4096;
 // The first of these variables that is set to something.
 std::string variable(std::initializer_list<const char*> names) {
   for (const auto* name : names) {
-    const char* const value = std::getenv(name);
-    if (value != nullptr && *value != 0) return value;
+    if (auto value = environment_variable(name); !value.empty()) return value;
   }
   return {};
 }
@@ -52,16 +51,10 @@ fs::path hub_home() {
   return (caches.empty() ? home() / ".cache" : expanded(caches)) / "huggingface";
 }
 
-std::string trimmed(const std::string& text) {
-  const auto from = text.find_first_not_of(" \t\r\n");
-  if (from == text.npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r\n") - from + 1);
-}
-
 std::string find_token() {
   if (is_on(variable({"HF_HUB_DISABLE_IMPLICIT_TOKEN"}))) return {};
   std::string source = "HF_TOKEN";
-  auto token = trimmed(variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
+  std::string token(trimmed(variable({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})));
   if (token.empty()) {
     const auto given = variable({"HF_TOKEN_PATH"});
     const auto file = given.empty() ? hub_home() / "token" : expanded(given);

@@ -13,13 +13,11 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/write_all.h"
+#include "fovea/files/input_stream.h"
 
 namespace fovea::inference {
 namespace {
-
-bool is_gzip(std::span<const uint8_t> bytes) {
-  return bytes.size() > 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
-}
 
 bool has_at(std::span<const uint8_t> bytes, size_t place, std::string_view text) {
   return bytes.size() >= place + text.size() &&
@@ -33,7 +31,7 @@ class OwnFile {
     path_ = (std::filesystem::temp_directory_path() / "fovea-volume-XXXXXX").string();
     path_ += ending;
     const int file = mkostemps(path_.data(), static_cast<int>(ending.size()), O_CLOEXEC);
-    const bool is_whole = file >= 0 && is_written(file, bytes);
+    const bool is_whole = file >= 0 && write_all(file, std::as_bytes(bytes));
     const int error = errno;
     if (file >= 0) close(file);
     if (is_whole) return;
@@ -49,16 +47,6 @@ class OwnFile {
   const std::string& path() const { return path_; }
 
  private:
-  static bool is_written(int file, std::span<const uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const auto count = write(file, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return false;
-      bytes = bytes.subspan(static_cast<size_t>(count));
-    }
-    return true;
-  }
-
   std::string path_;
 };
 
@@ -119,7 +107,8 @@ class VolumeInMemory : public data::Dataset {
 
 bool is_volume_file(std::span<const uint8_t> bytes) {
   constexpr std::string_view kNifti1("n+1\0", 4), kNifti2("n+2\0", 4);
-  return is_gzip(bytes) || has_at(bytes, 344, kNifti1) || has_at(bytes, 4, kNifti2);
+  return (bytes.size() > 2 && is_gzip(bytes)) || has_at(bytes, 344, kNifti1) ||
+         has_at(bytes, 4, kNifti2);
 }
 
 std::shared_ptr<const data::Dataset> open_volume_in_memory(std::span<const uint8_t> bytes,

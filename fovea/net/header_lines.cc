@@ -8,18 +8,11 @@ namespace fovea::net {
 namespace {
 
 constexpr size_t kMaxHeaderBytes = size_t{256} << 10;
-constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string_view without_blanks(std::string_view text) {
-  const auto from = text.find_first_not_of(kBlanks);
-  if (from == text.npos) return {};
-  return text.substr(from, text.find_last_not_of(kBlanks) - from + 1);
-}
 
 // The characters of a token (RFC 9110, 5.6.2).
 bool is_header_name(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+    return is_letter_or_digit(c) ||
            (c != 0 && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
   });
 }
@@ -40,7 +33,7 @@ bool HeaderLines::take(std::string_view line) {
     is_ended_ = false;
     return true;
   }
-  const auto text = without_blanks(line);
+  const auto text = trimmed(line);
   is_ended_ = is_ended_ || text.empty();
   if (is_ended_) return true;
   if (line.front() == ' ' || line.front() == '\t') {  // the line before goes on
@@ -51,7 +44,7 @@ bool HeaderLines::take(std::string_view line) {
   }
   const auto colon = line.find(':');
   if (colon == line.npos || !is_header_name(line.substr(0, colon))) return true;
-  const auto value = without_blanks(line.substr(colon + 1));
+  const auto value = trimmed(line.substr(colon + 1));
   if (!has_control_characters(value)) headers_.emplace_back(lowered(line.substr(0, colon)), value);
   return true;
 }

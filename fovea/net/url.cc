@@ -35,11 +35,14 @@ std::string origin_of(const std::string& url) {
   return scheme + "://" + host + ":" + part_of(parsed.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
+bool is_on_this_machine(std::string_view host) {
+  return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
+}
+
 std::string percent_encoded(std::string_view text, bool keeps_slashes) {
   std::string encoded;
   for (const char c : text) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
+    const bool is_plain = is_letter_or_digit(c) || c == '-' || c == '_' || c == '.' || c == '~';
     if (is_plain || (keeps_slashes && c == '/')) {
       encoded += c;
     } else {

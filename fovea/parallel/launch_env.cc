@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "fovea/core/environment.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/parse_number.h"
@@ -220,8 +221,8 @@ Launch read_all(Reader& reader) {
 
 Environment process_environment() {
   return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+    auto value = environment_variable(name.c_str());
+    return value.empty() ? std::nullopt : std::optional(std::move(value));
   };
 }
 

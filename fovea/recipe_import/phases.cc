@@ -7,6 +7,7 @@
 #include <set>
 
 #include "fovea/config/node.h"
+#include "fovea/core/text.h"
 
 namespace fovea::recipe_import {
 namespace {
@@ -135,9 +136,7 @@ std::vector<std::string> phase_names(const std::vector<std::string>& files) {
   for (const auto& file : files) {
     auto name = std::filesystem::path(file).stem().string();
     for (auto& c : name) {
-      const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                            (c >= '0' && c <= '9') || c == '_' || c == '-';
-      if (!is_plain) c = '_';
+      if (!is_letter_or_digit(c) && c != '_' && c != '-') c = '_';
     }
     if (name.empty()) name = "phase";
     const auto plain = name;

@@ -77,15 +77,14 @@ void check_method(const HttpRequest& request, std::string_view expected) {
 }
 
 std::optional<uint64_t> json_length_of(const HttpRequest& request) {
-  for (const auto& [name, value] : request.headers) {
-    if (name != kJsonLength) continue;
-    const auto length = parse_number<uint64_t>(value);
-    if (!length)
-      fail_with(400, "Inference-Header-Content-Length: '{}'; expected a number of bytes",
-                printable_start(value));
-    return length;
+  const auto* const given = find_header(request.headers, kJsonLength);
+  if (given == nullptr) return std::nullopt;
+  const auto length = parse_number<uint64_t>(*given);
+  if (!length) {
+    fail_with(400, "Inference-Header-Content-Length: '{}'; expected a number of bytes",
+              printable_start(*given));
   }
-  return std::nullopt;
+  return length;
 }
 
 HttpResponse infer_response(InferResponse&& response) {

@@ -257,9 +257,12 @@ ordered_json ModelInterface::config(const std::string& name) const {
           {"parameters", {{"outputs_on_request", {{"string_value", on_request}}}}}};
 }
 
-std::optional<inference::Input> ModelInterface::blank_input() const {
+std::optional<Question> ModelInterface::blank_question(int64_t size) const {
   if (!takes_tensors_) return std::nullopt;
-  return inference::Input{at::zeros(blank_sides_)};
+  Question question;
+  question.inputs.assign(static_cast<size_t>(size), {at::zeros(blank_sides_)});
+  question.outputs = outputs_of({});
+  return question;
 }
 
 }  // namespace fovea::serve

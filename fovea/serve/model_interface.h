@@ -51,8 +51,9 @@ class ModelInterface {
   nlohmann::ordered_json metadata(const std::string& name) const;
   nlohmann::ordered_json config(const std::string& name) const;
 
-  // An input of zeros, to warm up with; nothing: the model takes files alone.
-  std::optional<inference::Input> blank_input() const;
+  // For all that the model gives of `size` inputs of zeros, to warm up with; nothing: the model
+  // takes files alone.
+  std::optional<Question> blank_question(int64_t size) const;
 
  private:
   std::vector<inference::Input> images_of(const InputTensor& tensor) const;

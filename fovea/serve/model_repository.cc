@@ -8,6 +8,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/nearest.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 #include "fovea/serve/protocol/status_error.h"
 #include "fovea/serve/served_model.h"
 #include "fovea/train/recipe/inference_source.h"
@@ -19,8 +20,7 @@ constexpr size_t kMaxModelName = 128;
 
 void check_model_name(const std::string& name) {
   const auto may_stand = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
+    return is_letter_or_digit(c) || c == '_' || c == '-' || c == '.';
   };
   const bool is_good = !name.empty() && name.size() <= kMaxModelName && name.front() != '.' &&
                        std::all_of(name.begin(), name.end(), may_stand);

@@ -77,14 +77,10 @@ int64_t ServedModel::weight_bytes() const {
 }
 
 void ServedModel::warm_up() const {
-  const auto blank = interface_.blank_input();
-  if (!blank) return;
   for (const int64_t size : {int64_t{1}, options_.max_batch_size}) {
-    Question question;
-    question.inputs.assign(static_cast<size_t>(size), *blank);
-    const auto given = interface_.metadata(name_)["outputs"];
-    for (const auto& output : given) question.outputs.push_back({.name = output["name"]});
-    const Question* const questions[] = {&question};
+    const auto question = interface_.blank_question(size);
+    if (!question) return;
+    const Question* const questions[] = {&*question};
     AnswerTimes times;
     const auto answers = answer(predictor_, questions, times);
     if (answers.front().error) std::rethrow_exception(answers.front().error);

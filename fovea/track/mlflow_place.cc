@@ -1,21 +1,17 @@
 #include "fovea/track/mlflow_place.h"
 
-#include <cstdlib>
 #include <string_view>
 
 #include "fovea/core/base64.h"
+#include "fovea/core/environment.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/printable.h"
 #include "fovea/core/text.h"
+#include "fovea/net/url.h"
 
 namespace fovea::track {
 namespace {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 constexpr std::string_view kExpected = "expected http://HOST:PORT or https://HOST:PORT";
 
@@ -35,19 +31,15 @@ std::string fault_of_scheme(std::string_view scheme) {
       is_files ? "FOLDER" : "DATABASE");
 }
 
-bool is_of_this_machine(std::string_view host) {
-  return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
-}
-
 std::string_view host_of(std::string_view uri) {
   const auto host = uri.substr(uri.find("://") + 3);
   return host.substr(0, host.find('/'));
 }
 
 std::string authorization_from_environment() {
-  const auto user = variable("MLFLOW_TRACKING_USERNAME");
-  const auto password = variable("MLFLOW_TRACKING_PASSWORD");
-  const auto token = variable("MLFLOW_TRACKING_TOKEN");
+  const auto user = environment_variable("MLFLOW_TRACKING_USERNAME");
+  const auto password = environment_variable("MLFLOW_TRACKING_PASSWORD");
+  const auto token = environment_variable("MLFLOW_TRACKING_TOKEN");
   if ((user + password + token).find_first_of("\r\n") != std::string::npos) {
     fail<ConfigError>(
         "MLFLOW_TRACKING_USERNAME, _PASSWORD or _TOKEN has a line end in it; expected one line");
@@ -85,8 +77,8 @@ std::string fault_of_uri(const std::string& uri) {
 
 MlflowPlace mlflow_place(const std::string& uri) {
   constexpr const char* kVariable = "MLFLOW_TRACKING_URI";
-  MlflowPlace place{.uri = uri.empty() ? variable(kVariable) : uri,
-                    .ca_file = variable("MLFLOW_TRACKING_SERVER_CERT_PATH"),
+  MlflowPlace place{.uri = uri.empty() ? environment_variable(kVariable) : uri,
+                    .ca_file = environment_variable("MLFLOW_TRACKING_SERVER_CERT_PATH"),
                     .authorization = authorization_from_environment()};
   if (place.uri.empty()) {
     fail<ConfigError>(
@@ -99,7 +91,7 @@ MlflowPlace mlflow_place(const std::string& uri) {
   }
   while (place.uri.ends_with('/')) place.uri.pop_back();
   const bool is_clear = lowered(place.uri.substr(0, 5)) == "http:";
-  if (is_clear && !place.authorization.empty() && !is_of_this_machine(host_of(place.uri))) {
+  if (is_clear && !place.authorization.empty() && !net::is_on_this_machine(host_of(place.uri))) {
     log_warning(
         fmt::format("MLflow at {}: the password or token travels in the clear; take "
                     "https:// where the server has it",
@@ -110,7 +102,7 @@ MlflowPlace mlflow_place(const std::string& uri) {
 
 std::string mlflow_experiment(const std::string& given) {
   if (!given.empty()) return given;
-  const auto of_environment = variable("MLFLOW_EXPERIMENT_NAME");
+  const auto of_environment = environment_variable("MLFLOW_EXPERIMENT_NAME");
   return of_environment.empty() ? "Default" : of_environment;
 }
 

@@ -6,16 +6,13 @@
 #include <utility>
 
 #include "fovea/core/json.h"
+#include "fovea/core/text.h"
 #include "fovea/core/utf8.h"
 
 namespace fovea::track {
 namespace {
 
 using nlohmann::json;
-
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
 
 // protobuf writes whole numbers of 64 bits as texts, and so do some servers.
 int64_t step_of(const JsonValue& value) {

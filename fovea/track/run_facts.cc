@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "fovea/config/node.h"
+#include "fovea/core/environment.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
@@ -47,9 +48,7 @@ std::string first_line_of(const fs::path& file) {
   }
 }
 
-bool is_commit(std::string_view text) {
-  return text.size() >= 40 && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
+bool is_commit(std::string_view text) { return text.size() >= 40 && is_hexadecimal(text); }
 
 // Of refs that git has put together: "COMMIT refs/heads/main" in a line each.
 std::string packed_commit(const fs::path& git, std::string_view ref) {
@@ -102,8 +101,8 @@ Facts machine_facts(const fs::path& run_dir) {
 
 Facts process_facts(const fs::path& folder) {
   Facts facts{{"mlflow.source.type", "LOCAL"}};
-  if (const char* const user = std::getenv("USER"); user != nullptr && *user != 0) {
-    facts["mlflow.user"] = user;
+  if (auto user = environment_variable("USER"); !user.empty()) {
+    facts["mlflow.user"] = std::move(user);
   }
   if (auto commit = git_commit(folder); !commit.empty()) {
     facts["mlflow.source.git.commit"] = std::move(commit);

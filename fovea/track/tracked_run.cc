@@ -1,8 +1,6 @@
 #include "fovea/track/tracked_run.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
 #include "fovea/core/json.h"
+#include "fovea/core/text.h"
 #include "fovea/core/write_error.h"
 #include "fovea/files/atomic_file.h"
 
@@ -35,7 +34,7 @@ TrackedRun tracked_run_of(const JsonValue& value) {
   for (const auto& [split, step] : value.at("sent").members()) run.sent[split] = step.integer();
   for (const auto& [name, stamp] : value.at("files").members()) run.files[name] = stamp.text();
   // It goes into a search.
-  if (run.mark.empty() || run.mark.find_first_not_of("0123456789abcdef") != std::string::npos) {
+  if (run.mark.empty() || !is_hexadecimal(run.mark)) {
     value.at("mark").refuse("hexadecimal digits");
   }
   return run;
@@ -65,19 +64,16 @@ void write_tracked_run(const std::filesystem::path& run_dir, const TrackedRun& r
 SenderLock::SenderLock(const std::filesystem::path& run_dir) {
   const auto name = (run_dir / ".mlflow.lock").string();
   check_output_file(name);
-  file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (file_ < 0) {
-    fail<WriteError>(
-        "{}: cannot be written: {}; what is sent is noted in the run folder, to which you need to "
-        "be allowed to write",
-        name, std::strerror(errno));
-  }
+  file_.emplace(name, O_CREAT | O_RDWR);
+  if (file_->is_open()) return;
+  fail<WriteError>(
+      "{}: cannot be written: {}; what is sent is noted in the run folder, to which you need to be "
+      "allowed to write",
+      name, std::strerror(errno));
 }
 
-SenderLock::~SenderLock() { close(file_); }
-
 bool SenderLock::try_lock() {
-  is_held_ = is_held_ || flock(file_, LOCK_EX | LOCK_NB) == 0;
+  is_held_ = is_held_ || file_->try_lock();
   return is_held_;
 }
 

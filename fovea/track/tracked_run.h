@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+
+#include "fovea/core/file_lock.h"
 
 namespace fovea::track {
 
@@ -27,16 +30,14 @@ void write_tracked_run(const std::filesystem::path& run_dir, const TrackedRun& r
 // The one who sends what is in a run folder; others would send it twice.
 class SenderLock {
  public:
+  // Throws WriteError.
   explicit SenderLock(const std::filesystem::path& run_dir);
-  ~SenderLock();
-  SenderLock(const SenderLock&) = delete;
-  SenderLock& operator=(const SenderLock&) = delete;
 
   // Whether this is the one; asked again while another process was.
   bool try_lock();
 
  private:
-  int file_ = -1;
+  std::optional<FileLock> file_;
   bool is_held_ = false;
 };
 

@@ -34,5 +34,21 @@ TEST(TextTest, LowersLettersOfAsciiAlone) {
   EXPECT_EQ(lowered("AZaz09.NII@[\xC3\x84"), "azaz09.nii@[\xC3\x84");
 }
 
+TEST(TextTest, TellsLettersAndDigitsOfAsciiAlone) {
+  for (const char c : std::string_view("azAZ09")) EXPECT_TRUE(is_letter_or_digit(c)) << c;
+  for (const char c : std::string_view("@[`{/:_\xC3\0", 9))
+    EXPECT_FALSE(is_letter_or_digit(c)) << c;
+  EXPECT_TRUE(is_hexadecimal("0123456789abcdef"));
+  EXPECT_FALSE(is_hexadecimal("0A"));
+  EXPECT_FALSE(is_hexadecimal("0g"));
+}
+
+TEST(TextTest, TrimsBlanksAndLineEnds) {
+  EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trimmed("a"), "a");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 }  // namespace
 }  // namespace fovea

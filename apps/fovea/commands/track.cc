@@ -1,8 +1,5 @@
 // fovea track RUN_DIR... [--uri URL] [--experiment NAME]
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -40,19 +37,10 @@ struct TrackArguments {
   bool json = false;
 };
 
-// Whether a process trains in the folder: it holds a lock on it as long.
-bool is_running(const fs::path& folder) {
-  const int file = open((folder / ".lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool is_free = flock(file, LOCK_EX | LOCK_NB) == 0;
-  close(file);
-  return !is_free;
-}
-
 // Of a run that nobody trains. Its weights are written at its end alone; a run that went on from
 // there and was lost has newer metrics.
 track::RunEnd end_of(const fs::path& folder) {
-  if (is_there(folder / "stopped")) return track::RunEnd::kStopped;
+  if (train::was_stopped(folder)) return track::RunEnd::kStopped;
   std::error_code no_weights, no_metrics;
   const auto weights = fs::last_write_time(folder / "weights.safetensors", no_weights);
   const auto metrics = fs::last_write_time(folder / "metrics.jsonl", no_metrics);
@@ -98,7 +86,7 @@ bool send_round(track::MlflowSender& sender, std::optional<track::RunEnd> end, i
 void follow(track::MlflowSender& sender, const fs::path& folder) {
   constexpr std::chrono::seconds kEvery{2}, kFirstRetry{1};
   for (int failures = 0;;) {
-    const bool goes_on = is_running(folder);  // before what it has written is read
+    const bool goes_on = train::is_being_trained(folder);  // before what it has written is read
     const auto end = goes_on ? std::nullopt : std::optional(end_of(folder));
     if (send_round(sender, end, failures)) {
       if (!goes_on) return;

@@ -9,6 +9,7 @@
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
 #include "fovea/core/parallel_for.h"
+#include "fovea/core/text.h"
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/archive/wds_index.h"
 #include "fovea/data/image/decode.h"

@@ -1,11 +1,10 @@
 #include "fovea/data/volume/known_files.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -111,16 +110,11 @@ void log_damaged_list(const DataError& error) {
   log_warning(fmt::format("{}; what it held is found anew", error.what()));
 }
 
-KnownListLock::KnownListLock(const std::string& root)
-    : folder_(open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  for (int i = 0; folder_ >= 0 && i < kLockTries; ++i) {
-    if (flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+KnownListLock::KnownListLock(const std::string& root) : folder_(root, O_RDONLY | O_DIRECTORY) {
+  for (int i = 0; folder_.is_open() && i < kLockTries; ++i) {
+    if (folder_.try_lock() || errno != EWOULDBLOCK) return;
     std::this_thread::sleep_for(kLockPause);
   }
-}
-
-KnownListLock::~KnownListLock() {
-  if (folder_ >= 0) close(folder_);
 }
 
 }  // namespace fovea::data

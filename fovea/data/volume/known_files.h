@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/file_lock.h"
 #include "fovea/core/printable.h"
 
 namespace fovea::data {
@@ -126,12 +127,9 @@ void log_damaged_list(const DataError& error);
 class KnownListLock {
  public:
   explicit KnownListLock(const std::string& root);
-  ~KnownListLock();
-  KnownListLock(const KnownListLock&) = delete;
-  KnownListLock& operator=(const KnownListLock&) = delete;
 
  private:
-  int folder_;
+  FileLock folder_;
 };
 
 template <class Value>

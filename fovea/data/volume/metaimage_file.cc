@@ -9,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 #include "fovea/data/labels.h"
 #include "fovea/data/volume/scan_array.h"
 #include "fovea/data/volume/scan_header.h"

@@ -1,8 +1,6 @@
 #include "fovea/data_tools/pack/pack.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/core/file_lock.h"
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/core/parallel_for.h"
@@ -83,24 +82,6 @@ std::string plan_of(const Dataset& dataset, const PackOptions& options) {
   if (options.shuffle_seed) plan["shuffle_seed"] = *options.shuffle_seed;
   return json_text(plan, 1) + "\n";
 }
-
-// Held while a process packs into a folder; the system lets go of it when the process ends.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder)
-      : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0) return;
-    if (file_ >= 0) close(file_);
-    fail<ConfigError>("{}: another process packs into this folder, or it cannot be opened",
-                      printable(folder));
-  }
-  ~FolderLock() { close(file_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int file_;
-};
 
 // Files that a killed call was writing: a final name, a dot and six characters.
 void remove_temporaries(const fs::path& folder) {
@@ -241,7 +222,11 @@ PackReport pack_dataset(const Dataset& dataset, const PackOptions& options) {
   std::error_code error;
   fs::create_directories(options.out, error);
   if (error) fail<WriteError>("{}: cannot be made ({})", printable(options.out), error.message());
-  const FolderLock lock(options.out);
+  FileLock lock(options.out, O_RDONLY | O_DIRECTORY);
+  if (!lock.try_lock()) {
+    fail<ConfigError>("{}: another process packs into this folder, or it cannot be opened",
+                      printable(options.out));
+  }
   remove_temporaries(options.out);
   open_folder(options, plan_of(dataset, options));
   const auto writer =

@@ -17,6 +17,7 @@
 #include "fovea/core/parallel_for.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/core/text.h"
+#include "fovea/core/write_all.h"
 #include "fovea/core/write_error.h"
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/datasets/image_files.h"
@@ -202,13 +203,7 @@ class ValImages : public TarImages {
 void write_whole(const fs::path& path, std::span<const uint8_t> bytes) {
   const fs::path temporary = path.parent_path() / ("." + path.filename().string() + ".part");
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  bool is_good = file >= 0;
-  while (is_good && !bytes.empty()) {
-    const ssize_t written = write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    is_good = written >= 0;
-    if (is_good) bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+  bool is_good = file >= 0 && write_all(file, std::as_bytes(bytes));
   if (file >= 0) is_good = close(file) == 0 && is_good;
   if (is_good && rename(temporary.c_str(), path.c_str()) == 0) return;
   const std::error_code error(errno, std::generic_category());

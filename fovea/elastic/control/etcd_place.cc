@@ -1,23 +1,17 @@
 #include <fmt/ranges.h>
 
-#include <cstdlib>
-
+#include "fovea/core/environment.h"
 #include "fovea/core/files.h"
 #include "fovea/core/log.h"
 #include "fovea/core/printable.h"
 #include "fovea/elastic/control/etcd_client.h"
+#include "fovea/net/url.h"
 
 namespace fovea::elastic {
 namespace {
 
 std::string given_or_variable(const std::string& given, const char* variable) {
-  if (!given.empty()) return given;
-  const char* const value = std::getenv(variable);
-  return value == nullptr ? "" : value;
-}
-
-bool is_loopback(std::string_view host) {
-  return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
+  return given.empty() ? environment_variable(variable) : given;
 }
 
 // "host:2379" behind the scheme. A password in an address is refused without being repeated: it
@@ -39,7 +33,7 @@ std::string checked_endpoint(std::string_view given, bool has_user) {
     fail<ConfigError>("address of etcd '{}'; expected http://HOST:PORT or https://HOST:PORT",
                       printable_start(given));
   }
-  if (has_user && !is_tls && !is_loopback(host)) {
+  if (has_user && !is_tls && !net::is_on_this_machine(host)) {
     log_warning(fmt::format(
         "etcd at {}: user and password travel in the clear; take https:// and --etcd-ca",
         printable_start(url)));

@@ -10,6 +10,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json_line.h"
 #include "fovea/core/printable.h"
+#include "fovea/core/text.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/files_below.h"
 #include "fovea/files/record_json.h"
@@ -280,9 +281,7 @@ std::string profile_text(const CommunicationProfile& communication) {
 std::string profile_file_name(const std::string& fingerprint) {
   auto name = fingerprint;
   for (auto& c : name) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '-' || c == '.';
-    if (!is_plain) c = '_';
+    if (!is_letter_or_digit(c) && c != '-' && c != '.') c = '_';
   }
   return name + ".json";
 }

@@ -16,12 +16,6 @@ namespace {
 constexpr size_t kShortestKey = 16;
 constexpr uint64_t kMaxKeyFileBytes = 64 << 10;
 
-std::string digest_of(std::string_view key) {
-  Sha256 hash;
-  hash.update(key.data(), key.size());
-  return hash.finish();
-}
-
 std::string read_key_file(const std::string& path) {
   const InputFile file(path);
   if (file.size() > kMaxKeyFileBytes) {
@@ -54,7 +48,7 @@ Access::Access(const std::string& bearer_file, std::vector<std::string> open_pat
           "openssl rand -hex 32 makes one",
           printable(bearer_file), key.size(), kShortestKey);
     }
-    keys_.push_back(digest_of(key));
+    keys_.push_back(sha256_of(key));
   }
   if (keys_.empty()) {
     fail<ConfigError>("{}: no key; expected one a line: openssl rand -hex 32 makes one",
@@ -67,7 +61,7 @@ bool Access::has_key(const HttpRequest& request) const {
   const auto* const given = find_header(request.headers, "authorization");
   if (given == nullptr || lowered(given->substr(0, kScheme.size())) != kScheme) return false;
   std::string_view rest = std::string_view(*given).substr(kScheme.size());
-  const std::string digest = digest_of(take_word(rest));
+  const std::string digest = sha256_of(take_word(rest));
   bool fits = false;
   for (const auto& key : keys_) fits |= is_same_secret(digest, key);  // all: no time tells which
   return fits;

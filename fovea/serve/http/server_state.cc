@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <random>
 
+#include "fovea/core/text.h"
 #include "fovea/serve/http/error_response.h"
 
 namespace fovea::serve {
 namespace {
 
-bool is_plain(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
-         c == '_' || c == '.';
-}
+bool is_plain(char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; }
 
 }  // namespace
 

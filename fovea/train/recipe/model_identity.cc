@@ -29,9 +29,7 @@ std::string model_identity(const models::ModelConfig& model) {
     text += fmt::format(" {}={}", change.key.substr(kPrefix.size()), *change.b);
   }
   if (text.size() <= kMaxIdentity) return text;
-  Sha256 sum;
-  sum.update(text.data(), text.size());
-  return text.substr(0, text.rfind(' ', kMaxIdentity)) + " ... " + sum.finish().substr(0, 12);
+  return text.substr(0, text.rfind(' ', kMaxIdentity)) + " ... " + sha256_of(text).substr(0, 12);
 }
 
 }  // namespace fovea::train

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,6 +58,7 @@ constexpr std::string_view kFreeKeys[] = {"run.dir",
                                           "parallel.recompute"};
 
 constexpr const char* kStopped = "stopped";
+constexpr const char* kLock = ".lock";
 
 // Of what "elastic." begins: what batches and learning rates follow.
 constexpr std::string_view kAdaptiveKeys[] = {
@@ -117,23 +117,27 @@ std::string course_of(const TrainConfig& config) {
   return text;
 }
 
-RunFolder::Lock::Lock(const fs::path& folder, bool is_shared) {
-  const auto name = (folder / ".lock").string();
+bool is_being_trained(const fs::path& folder) {
+  FileLock lock(folder / kLock, O_RDONLY);
+  return lock.is_open() && !lock.try_lock();
+}
+
+bool was_stopped(const fs::path& folder) { return is_there(folder / kStopped); }
+
+void RunFolder::take_lock(bool is_shared) {
+  const auto name = file(kLock).string();
   check_output_file(name);
-  file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (file_ < 0) {
+  lock_.emplace(name, O_CREAT | O_RDWR);
+  if (!lock_->is_open()) {
     fail<WriteError>("{}: cannot be written: {}; choose another run.dir", name,
                      std::strerror(errno));
   }
-  if (flock(file_, (is_shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return;
-  close(file_);
+  if (lock_->try_lock(is_shared)) return;
   fail<Error>(
       "{}: another process is training in this run folder; wait for it, stop it, or choose another "
       "run.dir",
-      folder.string());
+      path_.string());
 }
-
-RunFolder::Lock::~Lock() { close(file_); }
 
 RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.run.dir) {
   if (role == FolderRole::kGuest) {
@@ -141,7 +145,7 @@ RunFolder::RunFolder(const TrainConfig& config, FolderRole role) : path_(config.
     return;
   }
   make_folder();
-  lock_.emplace(path_, role == FolderRole::kShared);
+  take_lock(role == FolderRole::kShared);
   if (!is_run_folder(path_)) return;
   before_ = load_run_config(path_);
   compare_config(config);

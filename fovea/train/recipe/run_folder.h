@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/file_lock.h"
 #include "fovea/train/recipe/config.h"
 
 namespace fovea::train {
@@ -49,26 +50,15 @@ class RunFolder {
   const TrainConfig* config_before() const { return before_ ? &*before_ : nullptr; }
 
  private:
-  // A lock on the folder that goes with the object, also when the rest of a constructor throws.
-  class Lock {
-   public:
-    Lock(const std::filesystem::path& folder, bool is_shared);
-    ~Lock();
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-
-   private:
-    int file_;
-  };
-
   void compare_config(const TrainConfig& config) const;
 
   void make_folder();
+  void take_lock(bool is_shared);
 
   std::filesystem::path path_;
   bool was_empty_ = false;                   // or not there
   std::vector<std::filesystem::path> made_;  // folders, the innermost one first
-  std::optional<Lock> lock_;                 // of an owner
+  std::optional<FileLock> lock_;             // of an owner
   bool is_begun_ = false;
   std::optional<TrainConfig> before_;
 };
@@ -83,6 +73,11 @@ TrainConfig load_any_config(const std::string& source,
 // The keys of a recipe that say what a run trains, with their values, but for those that may differ
 // between two starts of one run (see RunFolder) and those that are as by default.
 std::string course_of(const TrainConfig& config);
+
+// Whether a process trains in the folder now, which holds its lock as long.
+bool is_being_trained(const std::filesystem::path& folder);
+// Whether the run in it was told to stop, see mark_stopped.
+bool was_stopped(const std::filesystem::path& folder);
 
 // True for a folder with a config.yaml in it.
 bool is_run_folder(const std::filesystem::path& path);

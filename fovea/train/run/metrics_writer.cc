@@ -12,6 +12,7 @@
 #include "fovea/core/input_file.h"
 #include "fovea/core/json.h"
 #include "fovea/core/log.h"
+#include "fovea/core/write_all.h"
 #include "fovea/core/write_error.h"
 #include "fovea/files/atomic_file.h"
 #include "fovea/files/lines.h"
@@ -72,15 +73,6 @@ void set_aside(const std::string& path, const std::string& aside) {
   fail_write(aside);
 }
 
-void write_all(int fd, const std::string& text, const std::string& path) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_write(path);
-    done += static_cast<size_t>(written);
-  }
-}
-
 }  // namespace
 
 MetricsWriter::MetricsWriter(std::string path) : path_(std::move(path)) { open_file(); }
@@ -101,7 +93,8 @@ void MetricsWriter::write(const MetricsRecord& record) {
   for (const auto& [name, value] : record.values) line[name] = value;
   const off_t end = lseek(fd_, 0, SEEK_END);
   try {
-    write_all(fd_, json_text(line) + "\n", path_);
+    const auto text = json_text(line) + "\n";
+    if (!write_all(fd_, std::as_bytes(std::span(text)))) fail_write(path_);
   } catch (const Error&) {
     if (ftruncate(fd_, end) != 0) fail_write(path_);
     throw;

@@ -9,11 +9,11 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "fovea/core/environment.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/core/input_file.h"
@@ -57,22 +57,17 @@ int spawn(const std::vector<std::string>& arguments, int input, const std::strin
   return error;
 }
 
-std::string variable(const char* name, const std::string& otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr || *value == 0 ? otherwise : value;
-}
-
 }  // namespace
 
 bool has_wandb_key() {
-  if (!variable("WANDB_API_KEY", "").empty()) return true;
+  if (!environment_variable("WANDB_API_KEY").empty()) return true;
   std::string_view host = "api.wandb.ai";
-  const auto url = variable("WANDB_BASE_URL", "");
+  const auto url = environment_variable("WANDB_BASE_URL");
   if (const auto at = url.find("://"); at != url.npos) {
     host = std::string_view(url).substr(at + 3);
     host = host.substr(0, host.find_first_of(":/"));
   }
-  const auto path = variable("NETRC", variable("HOME", "") + "/.netrc");
+  const auto path = environment_variable("NETRC", environment_variable("HOME") + "/.netrc");
   try {
     const auto text = is_there(path) ? read_file(path, 1 << 20) : "";
     for (std::string_view left = text; !left.empty();) {
