@@ -6,8 +6,6 @@ import contextlib
 import ctypes
 import json
 import os
-import pathlib
-import socket
 import subprocess
 import time
 import urllib.request
@@ -70,19 +68,13 @@ def lines_of(path):
     return []
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Etcd:
     """One that stays when it is killed: start() takes up its data again."""
 
     def __init__(self, folder, address="127.0.0.1"):
         self.folder, self.process = folder, None
-        self.url = f"http://{address}:{free_port()}"
-        self.peers = f"http://127.0.0.1:{free_port()}"
+        self.url = f"http://{address}:{tiny_run.free_port()}"
+        self.peers = f"http://127.0.0.1:{tiny_run.free_port()}"
         self.start()
 
     def start(self):

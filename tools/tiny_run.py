@@ -6,7 +6,9 @@ standard library.
 import json
 import pathlib
 import random
+import socket
 import struct
+import zlib
 
 TIMES = {"images_per_second", "data_wait", "memory_bytes", "comm_wait", "slowest_rank", "slowest_rank_wait", "mfu", "time"}
 TRAIN_SAMPLES, BATCH = 96, 16
@@ -36,6 +38,22 @@ checkpoint: {{every_steps: {every}, keep: 2}}
 log: {{every_steps: 1, tensorboard: false}}
 launch: {{processes: {ranks}, timeout: 60}}
 """
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def png(pixels, side, channels=1):
+    """A file of side x side pixels, row by row: gray, or RGB of 3 channels."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    row = side * channels
+    rows = b"".join(b"\0" + pixels[start:start + row] for start in range(0, side * row, row))
+    head = struct.pack(">IIBBBBB", side, side, 8, {1: 0, 3: 2}[channels], 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def children(pid):

@@ -14,10 +14,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path[:0] = [str(ROOT / "benchmarks/serve"), str(ROOT / "tools"), str(ROOT / "tests/apps")]
+sys.path[:0] = [str(ROOT / "benchmarks/serve"), str(ROOT / "tools")]
 import load  # noqa: E402
 import tiny_run  # noqa: E402
-from serve_test import png  # noqa: E402
 
 SLICE_SECONDS = 5
 
@@ -56,7 +55,7 @@ def main():
                                    stdout=subprocess.PIPE, text=True)
         try:
             port = json.loads(process.stdout.readline())["port"]
-            request = request_of(png())
+            request = request_of(tiny_run.png(bytes((7 * (x + y)) % 256 for y in range(tiny_run.SIDE) for x in range(tiny_run.SIDE)), tiny_run.SIDE))
             done = 0
             while done < args.requests:
                 rate, latencies = load.run(port, [request], args.clients, SLICE_SECONDS, warm_up=0)

@@ -17,7 +17,6 @@ import os
 import pathlib
 import shlex
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -25,9 +24,10 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "tools")]
 import load  # noqa: E402
 import provenance  # noqa: E402
+import tiny_run  # noqa: E402
 
 MODEL = "vit_small_patch16_224"
 TITLES = {"fovea": "Fovea", "litserve": "LitServe, timm", "fastapi": "FastAPI, onnxruntime", "triton": "Triton, Python backend"}
@@ -65,12 +65,6 @@ def label_of(side, answer):
     return scores.index(max(scores))
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def make_models(args, folder):
     """-> the weights of timm's model at random, and the same as ONNX."""
     weights, onnx = folder / "vit.safetensors", folder / "vit.onnx"
@@ -91,7 +85,7 @@ def command_of(side, args, port, weights, onnx):
 @contextlib.contextmanager
 def started(side, args, weights, onnx, log, request):
     """-> its port, when it answers; nothing where it does not."""
-    port = free_port()
+    port = tiny_run.free_port()
     process = subprocess.Popen([str(word) for word in command_of(side, args, port, weights, onnx)], stdout=log, stderr=log,
                                start_new_session=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""})
     try:

@@ -13,6 +13,7 @@ import time
 import urllib.request
 
 import elastic_run_test as common
+import tiny_run
 from elastic_processes import LEASE, Etcd, check, check_same_bits, hung, wait_for
 from elastic_run_test import ENDLESS, SAMPLES
 from elastic_samples import check_once
@@ -216,7 +217,7 @@ def etcd_that_is_none(bench):
         call(etcd, "role/add", name="root")
         call(etcd, "user/grant", user="root", role="root")
         call(etcd, "enable")
-        nobody = f"http://127.0.0.1:{common.processes.free_port()}"
+        nobody = f"http://127.0.0.1:{tiny_run.free_port()}"
         for url, what in (nobody, "start it"), (etcd.url, "FOVEA_ETCD_USER"):
             for words in ["scheduler", bench.recipe, f"run.dir={bench.folder}/none"], ["worker", "--run", "none"], ["status", "--run", "none"]:
                 done = subprocess.run([bench.fovea, "elastic", *words, "--etcd", url], capture_output=True, text=True, check=False)

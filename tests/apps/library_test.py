@@ -8,12 +8,9 @@ import json
 import os
 import pathlib
 import re
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
-import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -101,9 +98,7 @@ def losses_of(run_folder):
 
 def by_hand(program, recipe, num_ranks, mesh):
     """The losses that its first process prints, of processes as torchrun starts them."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = tiny_run.free_port()
     ranks = []
     for rank in range(num_ranks):
         env = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": num_ranks, "LOCAL_WORLD_SIZE": num_ranks,
@@ -120,11 +115,7 @@ def by_hand(program, recipe, num_ranks, mesh):
 
 def write_png(path):
     """8 x 8 grey pixels of class 2 of tiny_run's."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = b"".join(b"\0" + bytes(80 + (7 * x + 13 * y) % 60 for x in range(8)) for y in range(8))
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)) +
-                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    path.write_bytes(tiny_run.png(bytes(80 + (7 * x + 13 * y) % 60 for y in range(8) for x in range(8)), 8))
 
 
 def check_training(fovea, examples, folder):

@@ -16,7 +16,6 @@ import pathlib
 import random
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -48,12 +47,6 @@ print(json.dumps({
 def check(is_so, *what):
     if not is_so:
         raise SystemExit(f"mlflow_test: {' '.join(map(str, what))}")
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 class StandIn:
@@ -148,7 +141,7 @@ class StandIn:
 class RealServer:
     def __init__(self, environment, folder):
         self.bin = pathlib.Path(environment) / "bin"
-        port = free_port()
+        port = tiny_run.free_port()
         self.uri = f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen([str(self.bin / "mlflow"), "server", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db",
                                          "--artifacts-destination", f"{folder}/artifacts", "--host", "127.0.0.1", "--port", str(port),
@@ -238,7 +231,7 @@ def check_killed_run(fovea, folder, server, kills):
 
 def check_away(fovea, folder):
     """Training goes on without the server, and `fovea track` sends all of it."""
-    port = free_port()
+    port = tiny_run.free_port()
     uri = f"http://127.0.0.1:{port}"
     run = Run(fovea, folder, "away", epochs=2)
     _, said = run.do(*run.train_words(f"log.mlflow={{uri: '{uri}'}}"))

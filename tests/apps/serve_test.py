@@ -9,8 +9,6 @@ import json
 import pathlib
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,20 +23,12 @@ import tiny_run  # noqa: E402
 PATIENCE = 60  # seconds; a busy machine takes its time
 RAW = {"Inference-Header-Content-Length": "0"}  # the body is one image
 INFER = "/v2/models/tiny/infer"
+PNG = tiny_run.png(bytes((7 * (x + y)) % 256 for y in range(tiny_run.SIDE) for x in range(tiny_run.SIDE)), tiny_run.SIDE)
 
 
 def check(is_so, *what):
     if not is_so:
         raise SystemExit(f"serve_test: {' '.join(map(str, what))}")
-
-
-def png(side=tiny_run.SIDE):
-    """Gray, of side x side pixels."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = b"".join(b"\0" + bytes((7 * (x + y)) % 256 for x in range(side)) for y in range(side))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 @contextlib.contextmanager
@@ -78,10 +68,10 @@ def check_answers(fovea, recipe, folder):
         port = first["port"]
         check(ask(port, "GET", "/v2/health/ready")[0] == 200, "not ready after its first line")
         check(b"<!DOCTYPE html>" in ask(port, "GET", "/")[1], "no page")
-        status, answer = ask(port, "POST", INFER, png(), RAW)
+        status, answer = ask(port, "POST", INFER, PNG, RAW)
         check(status == 200 and json.loads(answer)["model_name"] == "tiny", status, answer)
         check(ask(port, "POST", INFER, b"no image", RAW)[0] == 400, "an image that is none")
-        check(ask(port, "POST", INFER, zlib.compress(png()), {**RAW, "Content-Encoding": "deflate"})[1].count(b"tiny") == 1,
+        check(ask(port, "POST", INFER, zlib.compress(PNG), {**RAW, "Content-Encoding": "deflate"})[1].count(b"tiny") == 1,
               "a compressed body")
         metrics = ask(port, "GET", "/metrics")[1].decode()
         for line in ('fovea_inference_request_success{model="tiny",version="1"} 2',
@@ -91,7 +81,7 @@ def check_answers(fovea, recipe, folder):
         check(ask(port, "POST", "/v2/repository/models/tiny/unload")[0] >= 400, "unloads without --model-control")
         if shutil.which("curl"):
             image = folder / "image.png"
-            image.write_bytes(png())
+            image.write_bytes(PNG)
             done = subprocess.run(["curl", "--silent", "--fail", "-H", "Inference-Header-Content-Length: 0", "--data-binary",
                                    f"@{image}", f"http://127.0.0.1:{port}{INFER}"], capture_output=True, check=False)
             check(done.returncode == 0 and json.loads(done.stdout)["outputs"] == json.loads(answer)["outputs"], "curl", done)
@@ -135,7 +125,7 @@ class Client(threading.Thread):
 
 def check_stop_under_load(fovea, recipe):
     with server(fovea, f"{recipe}=tiny") as (process, first):
-        clients = [Client(first["port"], png()) for _ in range(8)]
+        clients = [Client(first["port"], PNG) for _ in range(8)]
         for client in clients:
             client.start()
         deadline = time.monotonic() + PATIENCE

@@ -7,11 +7,9 @@ import json
 import os
 import pathlib
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import zlib
 
 if os.environ.get("FOVEA_PYTHON") and os.environ.get("FOVEA_TRITONCLIENT") is None:
     os.execvpe(os.environ["FOVEA_PYTHON"], [os.environ["FOVEA_PYTHON"], *sys.argv], {**os.environ, "FOVEA_TRITONCLIENT": "1"})
@@ -22,6 +20,9 @@ try:
 except ImportError as missing:
     print(f"tritonclient_test: skipped, {missing}")
     sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+import tiny_run  # noqa: E402
 
 RECIPE = """
 model: {name: vit, img_size: [32], patch_size: [8], embed_dim: 32, depth: 2, num_heads: 2, num_classes: 4}
@@ -35,13 +36,8 @@ def check(is_so, *what):
 
 def png(seed, side=32):
     """An RGB image."""
-    rows = b"".join(b"\0" + bytes((seed + 7 * x + 3 * y + c) % 256 for x in range(side) for c in range(3)) for y in range(side))
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    pixels = bytes((seed + 7 * x + 3 * y + c) % 256 for y in range(side) for x in range(side) for c in range(3))
+    return tiny_run.png(pixels, side, channels=3)
 
 
 def images(*files):
