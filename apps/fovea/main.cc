@@ -1,24 +1,21 @@
 // fovea: train, evaluate and use vision transformers. Sub-commands stand in commands/, one file
 // each.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "apps/fovea/command.h"
 #include "apps/fovea/failure.h"
 #include "apps/fovea/output.h"
+#include "apps/fovea/spin_limit.h"
 #include "apps/fovea/usage.h"
 #include "apps/fovea/version.h"
+#include "fovea/core/end_process.h"
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/core/stop_signals.h"
@@ -29,16 +26,6 @@
 namespace fovea::app {
 namespace {
 
-// Whether other ranks of the same run are on this machine. A launcher that says it wrongly is told
-// so where the ranks are needed.
-bool has_ranks_beside_it() {
-  try {
-    return parallel::launch_from(parallel::process_environment()).local_size > 1;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
 // Ranks of a run read the same command line and recipe: what is said of them is said once, by the
 // first, or by the process that has started them all. See run_in_world.
 void mute_other_ranks() {
@@ -48,30 +35,6 @@ void mute_other_ranks() {
     if (is_started_by_fovea || parallel::launch_from(environment).rank > 0) mute_log();
   } catch (const std::exception&) {  // said where the ranks are needed
   }
-}
-
-// What computes for so long that a second start of the process, 0.2 s, is nothing to it.
-bool is_long_command(const std::string& name) {
-  return name == "train" || name == "eval" || name == "bench" || name == "profile" ||
-         name == "serve";
-}
-
-// The OpenMP library under libtorch lets idle threads spin for milliseconds at every barrier. Where
-// cores are shared, with ranks of the same run or with other programs, they spin away the time that
-// the others need, and a step takes ten times as long; with this limit, which an idle machine does
-// not notice, it does not (benchmarks/busy_machine.py). It is read when the library is loaded,
-// before main, so the program starts itself anew with it set. Whoever sets either variable has the
-// choice.
-void limit_spinning(int argc, char** argv) {
-  const bool is_rank = has_ranks_beside_it();
-  if (!is_rank && (argc < 2 || !is_long_command(argv[1]))) return;
-  // Read at the same time: libtorch would tell of a rank that is not there yet with a C++ stack.
-  if (is_rank) setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
-  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-  setenv("GOMP_SPINCOUNT", "10000", /*overwrite=*/0);
-  std::error_code error;  // by its own name, which ps and pkill then show
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) execv(program.c_str(), argv);  // returns only where it fails; all works as before
 }
 
 // `fovea help train` is `fovea train --help`.
@@ -127,6 +90,9 @@ int run(int argc, char** argv) {
 // Called by the loader before the initialisers of the libraries, which take most of the start: a
 // signal meanwhile waits for main.
 __attribute__((section(".preinit_array"), used)) void (*const before_all)() = block_stop_signals;
+// As early: see there.
+__attribute__((section(".preinit_array"), used)) void (*const limiting)(int, char**,
+                                                                        char**) = limit_spinning;
 // As early, for memory may run out in those initialisers too.
 __attribute__((section(".preinit_array"), used)) void (*const catching)() = catch_last_failures;
 
@@ -134,9 +100,8 @@ __attribute__((section(".preinit_array"), used)) void (*const catching)() = catc
 
 int main(int argc, char** argv) {
   fovea::app::hold_standard_streams();
-  fovea::app::limit_spinning(argc, argv);
   fovea::app::mute_other_ranks();
   fovea::hold_stop_signals();
   fovea::kernels::use_caching_cpu_allocator();
-  return fovea::app::exit_code_after_output(fovea::app::run(argc, argv));
+  fovea::end_process(fovea::app::exit_code_after_output(fovea::app::run(argc, argv)));
 }

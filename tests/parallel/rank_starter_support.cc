@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "fovea/core/end_process.h"
 #include "fovea/core/error.h"
 #include "tests/parallel/rank_starter.h"
 
@@ -123,5 +124,5 @@ int main(int argc, char** argv) {
   auto count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
   testing::InitGoogleMock(&count, arguments.data());
-  return RUN_ALL_TESTS();
+  fovea::end_process(RUN_ALL_TESTS());
 }

@@ -21,9 +21,9 @@ ScanGrid grid_of(const NiftiHeader& header, const std::string& source) {
                 .affine = header.affine,
                 .has_orientation = header.has_orientation,
                 .spacing = header.spacing};
-  std::vector<int64_t> others;
-  if (grid.sizes.size() > 3) others.assign(grid.sizes.begin() + 3, grid.sizes.end());
-  grid.sizes.resize(std::min<size_t>(grid.sizes.size(), 3));
+  const auto first_other = grid.sizes.begin() + std::min<int64_t>(std::ssize(grid.sizes), 3);
+  const std::vector<int64_t> others(first_other, grid.sizes.end());
+  grid.sizes.erase(first_other, grid.sizes.end());
   grid.channels = std::accumulate(others.begin(), others.end(), int64_t{1},
                                   [](int64_t a, int64_t b) { return a * b; });
   if (std::count_if(others.begin(), others.end(), [](int64_t size) { return size > 1; }) > 1) {
