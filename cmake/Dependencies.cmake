@@ -39,4 +39,6 @@ endif()
 # Optional: compressed DICOM is decoded where it is found.
 include(FoveaGdcm)
 fovea_find_gdcm()
-include(Torch)
+if(NOT FOVEA_DATA_ONLY)
+  include(Torch)
+endif()

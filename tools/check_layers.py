@@ -78,13 +78,13 @@ def faults_of(folder, header):
 def is_missing(header, includer):
     """Whether a header of this repository is included that is not there: what not every build compiles (fuzz targets,
     benchmarks, code for GPUs) would show it late."""
-    return re.match(r"(fovea|apps|tests|benchmarks)/", header) and not (ROOT / header).exists() and \
+    return re.match(r"(fovea|apps|tests|benchmarks|python)/", header) and not (ROOT / header).exists() and \
         not (includer.parent / header).exists()
 
 
 def main():
     count, faults = 0, []
-    for top in ("fovea", "apps", "tests", "benchmarks", "examples"):
+    for top in ("fovea", "apps", "tests", "benchmarks", "examples", "python"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in {".h", ".cc", ".cu", ".cuh"}:
                 continue

@@ -8,7 +8,7 @@ import sys
 import check_globals
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = (".ci", "apps", "benchmarks", "cmake", "docs", "examples", "fovea", "recipes", "tests", "tools")
+FOLDERS = (".ci", "apps", "benchmarks", "cmake", "docs", "examples", "fovea", "python", "recipes", "tests", "tools")
 CODE = {".h", ".cc", ".cu", ".cuh"}
 TEXT = CODE | {".cmake", ".md", ".py", ".sh", ".txt", ".yaml", ".yml"}
 MAX_COLUMNS = 100  # of code

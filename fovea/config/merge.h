@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "fovea/config/binding.h"
 #include "fovea/config/node.h"
@@ -23,6 +24,11 @@ bool says_nothing(const ConfigNode& value);
 
 // The entry of that key, which is there or is added.
 void put_value(ConfigNode& map, const std::string& key, ConfigNode value);
+
+// Puts `value` where the key `a.b.0.c` says, with maps where there are none yet. source: what
+// messages call the change. Throws ConfigError: no names joined by dots, an index that is none of a
+// list that is there.
+void put_at(ConfigNode& root, std::string_view key, ConfigNode value, const std::string& source);
 
 // Marks bare scalars as strings where they would not be plain in every place of a YAML file
 // (`blocks.*`, `a, b`), so that the tree can be written in another layout than it was read in.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "fovea/config/merge.h"
 #include "fovea/config/node.h"
 #include "fovea/core/error.h"
 #include "fovea/core/parse_number.h"
@@ -30,20 +31,13 @@ ConfigNode& list_element(ConfigNode& list, const std::string& part, const std::s
 
 }  // namespace
 
-void apply_override(ConfigNode& root, const std::string& override_text) {
-  const std::string source = "command line: " + printable_start(override_text, 200);
-  const size_t equals = override_text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    fail<ConfigError>("{}: expected key=value, such as optim.lr=1e-3", source);
-  }
-  const auto parts = split_key(std::string_view(override_text).substr(0, equals));
+void detail::put_at(ConfigNode& root, std::string_view key, ConfigNode value,
+                    const std::string& source) {
+  const auto parts = split_key(key);
   if (parts.size() > kMaxConfigDepth) {
     fail<ConfigError>("{}: more than {} levels in the key", source, kMaxConfigDepth);
   }
-  ConfigNode value =
-      parse_override_value(std::string_view(override_text).substr(equals + 1), source);
   const ConfigOrigin origin = value.origin;
-
   ConfigNode* node = &root;
   for (const std::string& part : parts) {
     if (part.empty() || part.find_first_of(" \t") != std::string::npos) {
@@ -64,6 +58,17 @@ void apply_override(ConfigNode& root, const std::string& override_text) {
     if (!child) node->origin = origin;
   }
   *node = std::move(value);
+}
+
+void apply_override(ConfigNode& root, const std::string& override_text) {
+  const std::string source = "command line: " + printable_start(override_text, 200);
+  const size_t equals = override_text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    fail<ConfigError>("{}: expected key=value, such as optim.lr=1e-3", source);
+  }
+  const std::string_view text = override_text;
+  detail::put_at(root, text.substr(0, equals),
+                 parse_override_value(text.substr(equals + 1), source), source);
 }
 
 }  // namespace fovea

@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/missing_file.h"
 #include "fovea/core/nearest.h"
 #include "fovea/core/printable.h"
 
@@ -31,8 +32,11 @@ const char* kind_of(mode_t mode) {
   }
   const bool is_absent = reason == ENOENT || reason == ENOTDIR;
   const auto hint = is_absent ? or_nearest_path(path) : std::string();
-  fail<DataError>("{}: cannot open the file ({}){}", printable(path), std::strerror(reason),
+  const auto message =
+      fmt::format("{}: cannot open the file ({}){}", printable(path), std::strerror(reason),
                   hint.empty() ? "; check the path and its permissions" : hint);
+  if (is_absent) throw MissingFileError(message);
+  throw DataError(message);
 }
 
 }  // namespace
@@ -93,8 +97,8 @@ std::string InputFile::name() const { return printable(path_); }
 
 void check_input_folder(const std::string& path, std::string_view expected) {
   if (is_folder(path)) return;
-  fail<DataError>("{}: no such folder{}; expected {}", printable(path), or_nearest_path(path),
-                  expected);
+  fail<MissingFileError>("{}: no such folder{}; expected {}", printable(path),
+                         or_nearest_path(path), expected);
 }
 
 void check_output_file(const std::string& path) {

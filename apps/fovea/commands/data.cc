@@ -1,4 +1,4 @@
-// fovea data index|inspect|pack|check|prepare ...
+// fovea data index|inspect|pack|check|prepare|dump ...
 #include "apps/fovea/commands/data.h"
 
 #include <filesystem>
@@ -64,6 +64,7 @@ void add_data(Command app) {
   add_data_check(group);
   add_data_prepare(group);
   add_data_balance(group);
+  add_data_dump(group);
   add_data_patch(group);
   add_data_unpatch(group);
 }

@@ -20,6 +20,7 @@ void add_data_check(Command group);
 void add_data_prepare(Command group);
 void add_data_prepare_mni152(Command prepare);
 void add_data_balance(Command group);
+void add_data_dump(Command group);
 void add_data_patch(Command group);
 void add_data_unpatch(Command group);
 

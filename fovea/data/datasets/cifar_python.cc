@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
+#include "fovea/core/missing_file.h"
 #include "fovea/core/nearest.h"
 #include "fovea/data/archive/tar.h"
 #include "fovea/data/datasets/cifar.h"
@@ -93,7 +94,7 @@ Members read_folder(const fs::path& folder, const PythonVariant& variant) {
 
 Members find_members(const std::string& path) {
   if (!is_there(path))
-    fail<DataError>("{}: no such file or folder{}", printable(path), or_nearest_path(path));
+    fail<MissingFileError>("{}: no such file or folder{}", printable(path), or_nearest_path(path));
   if (!is_folder(path)) return read_archive(path);
   for (const bool is_100 : {false, true}) {
     const PythonVariant& variant = variant_named(is_100, false);
