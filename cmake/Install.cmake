@@ -2,18 +2,20 @@
 # Python, completion and manual pages. `library`: headers, static libraries and find_package(Fovea). `libtorch`: what both
 # are linked with, in lib/fovea, where the program looks for it from its own place.
 set(torch_place lib/fovea)
-set_target_properties(fovea PROPERTIES INSTALL_RPATH "$ORIGIN/../${torch_place}/torch/lib")
+# The second place is that of torch's folder beside ours, of a Python package.
+set_target_properties(fovea PROPERTIES INSTALL_RPATH "$ORIGIN/../${torch_place}/torch/lib;$ORIGIN/../../torch/lib")
 install(TARGETS fovea RUNTIME DESTINATION bin COMPONENT program)
 if(TARGET fovea_cuda)
-  set_target_properties(fovea_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/fovea/torch/lib")
+  set_target_properties(fovea_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/fovea/torch/lib;$ORIGIN/../../torch/lib")
   install(TARGETS fovea_cuda LIBRARY DESTINATION lib COMPONENT program)
 endif()
 install(DIRECTORY recipes DESTINATION share/fovea COMPONENT program)
 install(FILES tools/wandb_follow.py tools/onnxruntime_check.py DESTINATION share/fovea COMPONENT program)
 install(FILES benchmarks/vs_timm.py DESTINATION share/fovea/benchmarks COMPONENT program)
-install(FILES LICENSE README.md DESTINATION share/doc/fovea COMPONENT program)
+include(Notices)
+install(FILES LICENSE README.md "${CMAKE_BINARY_DIR}/THIRD_PARTY_NOTICES.txt" DESTINATION share/doc/fovea COMPONENT program)
 # Made by the program that was built, at the moment of the installation.
-install(CODE "set(program \"$<TARGET_FILE:fovea>\")" COMPONENT program)
+install(CODE "set(installed_program \"$<TARGET_FILE:fovea>\")" COMPONENT program)
 install(CODE [[
   set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share")
   foreach(place bash:bash-completion/completions/fovea zsh:zsh/site-functions/_fovea
@@ -22,11 +24,22 @@ install(CODE [[
     string(REGEX REPLACE "^[^:]*:" "" name "${place}")
     get_filename_component(folder "${root}/${name}" DIRECTORY)
     file(MAKE_DIRECTORY "${folder}")
-    execute_process(COMMAND "${program}" completion ${shell} OUTPUT_FILE "${root}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND "${installed_program}" completion ${shell} OUTPUT_FILE "${root}/${name}" COMMAND_ERROR_IS_FATAL ANY)
     message(STATUS "Made: ${root}/${name}")
   endforeach()
-  execute_process(COMMAND "${program}" man --out "${root}/man/man1" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${installed_program}" man --out "${root}/man/man1" COMMAND_ERROR_IS_FATAL ANY)
 ]] COMPONENT program)
+
+# The same within the Python package `fovea`.
+if(TARGET fovea_python)
+  install(TARGETS fovea RUNTIME DESTINATION fovea/bin COMPONENT python)
+  if(TARGET fovea_cuda)
+    install(TARGETS fovea_cuda LIBRARY DESTINATION fovea/lib COMPONENT python)
+  endif()
+  install(DIRECTORY recipes DESTINATION fovea/share/fovea COMPONENT python)
+  install(FILES tools/wandb_follow.py tools/onnxruntime_check.py DESTINATION fovea/share/fovea COMPONENT python)
+  install(FILES benchmarks/vs_timm.py DESTINATION fovea/share/fovea/benchmarks COMPONENT python)
+endif()
 
 # The library.
 include(CMakePackageConfigHelpers)

@@ -19,7 +19,8 @@ std::filesystem::path program_path();
 std::optional<std::filesystem::path> find_upwards(std::filesystem::path folder,
                                                   std::initializer_list<std::string_view> places,
                                                   int num_folders);
-// From the program's folder on; the source tree around build/release/apps/fovea is the fifth.
+// From the folder of the program, or of the library with this code that another program has loaded,
+// on; the source tree around build/release/apps/fovea is the fifth.
 std::optional<std::filesystem::path> find_near_program(
     std::initializer_list<std::string_view> places, int num_folders = 5);
 

@@ -1,6 +1,7 @@
 #include "fovea/kernels/cpu_allocator.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -56,6 +57,10 @@ class BlockCache {
     const std::lock_guard lock(mutex_);
     return memory_;
   }
+
+  // Around fork(): in the child a lock that another thread held would never be free again.
+  void hold() { mutex_.lock(); }
+  void let_go() { mutex_.unlock(); }
 
   static size_t block_size(const void* block) {
     size_t size = 0;
@@ -199,6 +204,9 @@ class CachingCpuAllocator final : public c10::Allocator {
 void use_caching_cpu_allocator() {
 #if !defined(__SANITIZE_ADDRESS__)
   static CachingCpuAllocator allocator;
+  static const int is_ready_for_forks =
+      pthread_atfork([] { cache().hold(); }, [] { cache().let_go(); }, [] { cache().let_go(); });
+  TORCH_CHECK_WITH(OutOfMemoryError, is_ready_for_forks == 0, "not enough memory for a handler");
   c10::SetCPUAllocator(&allocator, /*priority=*/1);
 #endif
 }

@@ -1,5 +1,7 @@
 #include "fovea/train/trainer.h"
 
+#include <utility>
+
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/train/ranks.h"
@@ -27,7 +29,8 @@ Trainer::Trainer(const TrainConfig& config, ProgressLine::Mode progress, paralle
 
 Trainer::~Trainer() = default;
 
-FitResult Trainer::fit() {
+FitResult Trainer::fit(RunObserver observer) {
+  run_->observer = std::move(observer);
   try {
     return run_->fit();
   } catch (const Error& error) {

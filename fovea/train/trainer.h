@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "fovea/parallel/world.h"
 #include "fovea/train/recipe/config.h"
+#include "fovea/train/run/metrics_writer.h"
 #include "fovea/train/run/progress.h"
 
 namespace fovea::train {
@@ -20,6 +22,12 @@ struct FitResult {
   bool stopped = false;                     // told to stop before the end; the state is saved
   std::map<std::string, double> last_eval;  // metrics by name
 };
+
+// Told of each step (split "train") and each evaluation ("val") as its numbers come, in the thread
+// that trains. False: the run is to stop, as a stop signal would have it; of several processes one
+// that says so is enough, and they stop one step later. What it throws ends the run as a fault of
+// its own does.
+using RunObserver = std::function<bool(const MetricsRecord& record)>;
 
 class Trainer {
  public:
@@ -35,7 +43,7 @@ class Trainer {
   // the state saved, when a stop signal comes. Throws DivergedError, DataError, CheckpointError;
   // the last good checkpoint stands. Collective over the world: stops on all ranks at the same
   // step.
-  FitResult fit();
+  FitResult fit(RunObserver observer = {});
 
  private:
   struct Run;

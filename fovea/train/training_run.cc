@@ -24,6 +24,18 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// By the names that they have in metrics.jsonl.
+std::map<std::string, double> step_values(const StepOutcome& outcome, const StepCost& cost,
+                                          const LogPosition& led_to) {
+  std::map<std::string, double> values = {
+      {"loss", outcome.loss},
+      {"grad_norm", outcome.grad_norm},
+      {"lr", led_to.lr},
+      {"images_per_second", static_cast<double>(cost.images) / std::max(cost.seconds, 1e-9)}};
+  for (const auto& [name, sum] : outcome.sums) values[name] = sum / outcome.weight;
+  return values;
+}
+
 }  // namespace
 
 LogPosition TrainingRun::log_position() const {
@@ -120,6 +132,14 @@ void TrainingRun::log_step(const StepOutcome& outcome, StepCost cost, LogPositio
         led_to.step - 1, outcome.loss, std::abs(outcome.grad_norm), outcome.loss_scale));
   }
   log->add(outcome, cost, led_to);
+  if (observer) tell_observer(led_to, "train", step_values(outcome, cost, led_to));
+}
+
+void TrainingRun::tell_observer(const LogPosition& led_to, const std::string& split,
+                                const std::map<std::string, double>& values) {
+  const MetricsRecord record{
+      .step = led_to.step, .epoch = led_to.epoch, .split = split, .values = values};
+  if (!observer(record)) observer_said_stop = true;
 }
 
 void TrainingRun::count_broken_step(const std::optional<StepOutcome>& finished) {
@@ -173,6 +193,7 @@ void TrainingRun::evaluate_now() {
   for (const auto& [name, metric] : last_eval) text += fmt::format("  {} {:.4g}", name, metric);
   log->say(
       fmt::format("step {}: evaluation of {} samples:{}", step, evaluation->num_samples(), text));
+  if (observer) tell_observer(log_position(), "val", last_eval);
   if (step == length.steps && is_writer()) write_evaluation(*evaluation);
   is_stopping = anyone_is_told_to_stop();
 }
@@ -185,7 +206,7 @@ bool TrainingRun::anyone_knows_of_change() {
 
 bool TrainingRun::anyone_is_told_to_stop() {
   if (hooks.are_set()) return is_stopping;  // a signal tells one member to leave
-  const double is_told = StopSignals::received() != 0 ? 1 : 0;
+  const double is_told = StopSignals::received() != 0 || observer_said_stop ? 1 : 0;
   return parallel::max_over_ranks(world().all(), is_told, "signals to stop") > 0;
 }
 
@@ -217,6 +238,7 @@ void TrainingRun::end_step() {
   if (is_best || has_reached_multiple_of(config.checkpoint.every_steps)) save();
   state().checkpoints->check();
   ended_step = step;
+  if (observer_said_stop && world().size() == 1) is_stopping = true;  // nobody else to agree with
   if (hooks.at_step) hooks.at_step();
 }
 

@@ -119,6 +119,8 @@ struct TrainingRun {
   void log_steps();
   void evaluate_now();
   void log_step(const StepOutcome& outcome, StepCost cost, LogPosition led_to);
+  void tell_observer(const LogPosition& led_to, const std::string& split,
+                     const std::map<std::string, double>& values);
   void adopt_batch_schedule(const JsonValue& scalars);
   void append_change(const data::BatchSizeChange& change);
   // Of a step that led to `led_to`: the batch follows its gradients, where it is to.
@@ -150,6 +152,7 @@ struct TrainingRun {
   TrainConfig config;
   ProgressLine::Mode progress;
   RunHooks hooks = {};                           // set before enter()
+  RunObserver observer = {};                     // empty: nobody looks on
   std::unique_ptr<FeatureCache> training_cache;  // null: pixels are read
   DatasetWithLoader training;
   RunLength length;
@@ -177,6 +180,7 @@ struct TrainingRun {
   int64_t saved_step = -1, evaluated_step = -1;
   int64_t ended_step = 0;              // the last one after which all was done that was due
   bool is_stopping = false;            // equal on all ranks
+  bool observer_said_stop = false;     // of this process
   bool is_changing = false;            // likewise
   const data::Batch* batch = nullptr;  // of the step under way
   // What the steps cost that are not logged yet, with where they led to.

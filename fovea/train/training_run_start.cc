@@ -126,7 +126,7 @@ void TrainingRun::enter(parallel::World& new_world,
 StepNotes TrainingRun::notes_of_step() {
   StepNotes notes{.bad_samples = training.loader->num_bad_sample_events()};
   if (!hooks.are_set()) {
-    notes.stop_requests = StopSignals::received() != 0 ? 1 : 0;
+    notes.stop_requests = StopSignals::received() != 0 || observer_said_stop ? 1 : 0;
     return notes;
   }
   if (hooks.computed) hooks.computed(*batch, step);

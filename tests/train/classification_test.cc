@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/train/tasks/own_loss.h"
 
 // B batch, C classes.
 namespace fovea::train {
@@ -40,6 +41,19 @@ TEST(ClassificationTest, CrossEntropyWithSmoothingFollowsItsFormula) {
       EXPECT_NEAR(losses[b].item<double>(), expected, 1e-12) << "sample " << b;
     }
   }
+}
+
+TEST(ClassificationTest, ALossFromOutsideIsCalledByItsName) {
+  register_loss("first_logit",
+                [](const at::Tensor& logits, const at::Tensor&) { return logits.select(1, 0); });
+  register_loss("mean", [](const at::Tensor& logits, const at::Tensor&) { return logits.mean(); });
+  const auto logits = at::randn({6, 5}), labels = at::tensor({0, 4, 2, 1, 3, 3}, at::kLong);
+  const auto of = [&](const std::string& name) {
+    return classification_losses(logits, labels, {.loss = "own", .own_loss = name});
+  };
+  EXPECT_TRUE(of("first_logit").equal(logits.select(1, 0)));
+  EXPECT_THROW(of("mean"), Error);  // one number for all of them
+  EXPECT_THROW(of("first"), ConfigError);
 }
 
 TEST(ClassificationTest, SoftTargetsOfOneClassEqualItsLabel) {

@@ -334,6 +334,38 @@ TEST(TrainerTest, AStopBeforeTheFirstStepLeavesNothingToEvaluate) {
   expect_same_run(stopped.run.dir, reference.run.dir);
 }
 
+TEST(TrainerTest, AnObserverSeesEachStepAndEndsTheRunBehindOneOfThem) {
+  const data::testing::TempDir folder;
+  const auto reference = testing::tiny_config(folder, "reference");
+  const auto observed = testing::tiny_config(folder, "observed");
+  fit(reference);
+  std::vector<MetricsRecord> seen;
+  const auto until = [&](int64_t step) {
+    return [&seen, step](const MetricsRecord& record) {
+      seen.push_back(record);
+      return record.step < step;
+    };
+  };
+  const auto stopped = Trainer(observed, ProgressLine::Mode::kSilent).fit(until(7));
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.step, 7);
+  EXPECT_THROW(Trainer(observed, ProgressLine::Mode::kSilent).fit([](const MetricsRecord&) -> bool {
+    throw std::logic_error("seen");
+  }),
+               std::logic_error);
+  const auto result = Trainer(observed, ProgressLine::Mode::kSilent).fit(until(12));
+  EXPECT_FALSE(result.stopped);
+  expect_same_run(observed.run.dir, reference.run.dir);
+  std::vector<int64_t> steps, evaluated;
+  for (const auto& record : seen) {
+    (record.split == "train" ? steps : evaluated).push_back(record.step);
+    EXPECT_TRUE(record.values.contains("loss"));
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(evaluated, (std::vector<int64_t>{5, 10, 12}));
+  EXPECT_EQ(seen.back().values, result.last_eval);
+}
+
 // Where the recipe says how long the run is, before anything starts; where the data says it, before
 // there is a folder.
 TEST(TrainerTest, WarmupLongerThanTheRunLeavesNoFolder) {

@@ -123,14 +123,6 @@ find_python() {  # a python3 with pip
   stop 2 "No python3 with pip. Expected Debian's python3-pip or another Python 3 with pip on PATH."
 }
 
-fetch_wheels() {  # fetch_wheels PYTHON FOLDER
-  # Explicit tags: any Python 3 fetches the same files. No pip cache: it would keep a second copy of 530 MB.
-  "$1" -m pip download --quiet --progress-bar off --no-cache-dir --no-deps --require-hashes \
-    --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 --abi none \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux2014_x86_64 \
-    --dest "$2" -r "$wheel_list"
-}
-
 unpack_libtorch() {  # fetches and unpacks into a temporary folder, then renames: never half a libtorch
   local work=$deps/incoming.$$ free_kb python
   python=$(find_python)
@@ -140,13 +132,9 @@ unpack_libtorch() {  # fetches and unpacks into a temporary folder, then renames
       "1,100 MB after that. Free some space, or set FOVEA_TORCH_DIR to a libtorch 2.11.0 that is already there."
   fi
   rm -rf "$deps"/incoming.*
-  mkdir -p "$work/wheels"
-  say "      fetching 530 MB from PyPI"
-  logged libtorch-fetch fetch_wheels "$python" "$work/wheels"
-  say "      unpacking"
-  logged libtorch-unpack "$python" tools/setup/unpack_wheel.py "$work" \
-    torch/lib/,torch/include/,torch/share/,torch/version.py,nvidia/ "$work"/wheels/*.whl
-  rm -rf "$work/wheels" "$deps/torch" "$deps/nvidia" "$deps/libtorch-wheels.txt"
+  say "      fetching 530 MB from PyPI, and unpacking"
+  logged libtorch-fetch env "PYTHON=$python" tools/setup/fetch_libtorch "$work"
+  rm -rf "$deps/torch" "$deps/nvidia" "$deps/libtorch-wheels.txt"
   mv "$work/torch" "$work/nvidia" "$deps/"
   cp "$wheel_list" "$deps/libtorch-wheels.txt"  # last: this file says that all before it is complete
   rm -rf "$work"

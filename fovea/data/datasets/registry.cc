@@ -21,6 +21,7 @@
 #include "fovea/data/datasets/medmnist.h"
 #include "fovea/data/datasets/npy.h"
 #include "fovea/data/datasets/npz.h"
+#include "fovea/data/datasets/own.h"
 #include "fovea/data/datasets/packed.h"
 #include "fovea/data/datasets/raw.h"
 #include "fovea/data/datasets/scans.h"
@@ -81,6 +82,7 @@ const ConfigAlternatives& DatasetFormat::alternatives() {
       dataset_format<DicomConfig, build_dicom_dataset>(),
       dataset_format<Hdf5Config, build_hdf5_dataset>(),
       dataset_format<SlidesConfig, build_slides_dataset>(),
+      dataset_format<OwnDatasetConfig, build_own_dataset>(),
   };
   return all;
 }

@@ -148,18 +148,18 @@ void go_on_with_last(std::vector<PhaseResult>& results, const std::vector<Phase>
 }
 
 FitResult fit_one(const std::vector<Phase>& phases, size_t index, ProgressLine::Mode progress,
-                  parallel::World& world) {
+                  parallel::World& world, const RunObserver& observer) {
   const auto& phase = phases[index];
   log_info(fmt::format("phase {} of {}: {}", index + 1, phases.size(), phase.name));
   auto config = phase.config;
   if (phase.start_from != "none") config.init.weights = weights_before(phase, phases[index - 1]);
-  return Trainer(config, progress, world).fit();
+  return Trainer(config, progress, world).fit(observer);
 }
 
 }  // namespace
 
 std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mode progress,
-                                    parallel::World& world) {
+                                    parallel::World& world, const RunObserver& observer) {
   const auto phases = resolve_phases(config);
   check_same_config(config, world);
   const bool is_first = world.is_first();
@@ -175,7 +175,7 @@ std::vector<PhaseResult> fit_phases(const TrainConfig& config, ProgressLine::Mod
   go_on_with_last(results, phases);
   folder.write_config(config);
   for (size_t i = results.size(); i < phases.size(); ++i) {
-    results.push_back({phases[i].name, fit_one(phases, i, progress, world)});
+    results.push_back({phases[i].name, fit_one(phases, i, progress, world, observer)});
     if (const auto& fit = results.back().fit; fit.stopped) {
       folder.mark_stopped(fit.step);
       return results;

@@ -21,9 +21,11 @@ struct PhaseResult {
 // again. Ends early, with the state saved, when a stop signal comes. Before the first step it is
 // checked for every phase that its data can be opened and that the weights before it fit its model.
 // -> the phases that ran to their end or were stopped, the last one last. Throws as Trainer::fit;
-// ConfigError where the folder holds a run of other phases. Collective over the world.
+// ConfigError where the folder holds a run of other phases. Collective over the world. observer: of
+// each phase.
 std::vector<PhaseResult> fit_phases(const TrainConfig& config,
                                     ProgressLine::Mode progress = ProgressLine::Mode::kAuto,
-                                    parallel::World& world = parallel::World::single());
+                                    parallel::World& world = parallel::World::single(),
+                                    const RunObserver& observer = {});
 
 }  // namespace fovea::train

@@ -11,6 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
+#include "fovea/train/tasks/own_loss.h"
 
 // B batch, C classes.
 namespace fovea::train {
@@ -50,6 +51,7 @@ at::Tensor soft_targets(const at::Tensor& labels, int64_t num_classes, double sm
 
 at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& labels,
                                  const ClassificationConfig& config) {
+  if (config.loss == "own") return own_losses(config.own_loss, logits, labels);
   const int64_t num_classes = logits.size(1);
   const auto kind = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   if (config.loss == "bce") {
@@ -68,6 +70,7 @@ at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& lab
 }
 
 void ClassificationTask::check_data(const data::Dataset& dataset) const {
+  if (config_.loss == "own") own_loss(config_.own_loss);
   if (dataset.has_masks()) {
     fail<ConfigError>(
         "task: classification, but {} has a mask, a class for each pixel; expected one class for "

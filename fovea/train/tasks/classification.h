@@ -14,12 +14,17 @@ namespace fovea::train {
 struct ClassificationConfig {
   static constexpr std::string_view kName = "classification";
   std::string loss = "cross_entropy";
+  std::string own_loss = "";
   double label_smoothing = 0.0;
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
-    v.field("loss", self.loss, "softmax cross-entropy, or one binary cross-entropy for each class",
-            {.choices = {"cross_entropy", "bce"}});
+    v.field("loss", self.loss,
+            "softmax cross-entropy, or one binary cross-entropy for each class; own: own_loss",
+            {.choices = {"cross_entropy", "bce", "own"}});
+    v.field("own_loss", self.own_loss,
+            "with loss: own, the name that the program which reads the recipe has given it: "
+            "fovea.register_loss in Python, train::register_loss in C++");
     v.field("label_smoothing", self.label_smoothing, "share of the target spread over all classes",
             {.min = 0, .max = 1, .exclusive_max = true});
   }
@@ -31,6 +36,7 @@ struct ClassificationConfig {
 //                  -sum(target log p), the targets smoothed to (1 - s) target + s / C
 //   bce:           sum over classes of the binary cross-entropy, divided by C (torch's mean
 //   reduction)
+//   own:           what is registered under config.own_loss; it smooths by itself
 at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& labels,
                                  const ClassificationConfig& config);
 
@@ -83,7 +89,9 @@ class ClassificationTask : public Task {
   void check_data(const data::Dataset& dataset) const override;
   std::vector<std::string> metric_names() const override { return {"top1", "top5", "loss"}; }
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
-  kernels::Recordable can_be_recorded() const override { return {}; }
+  kernels::Recordable can_be_recorded() const override {
+    return {config_.loss == "own" ? "a loss from outside may look at numbers on the host" : ""};
+  }
   std::unique_ptr<Evaluation> start_evaluation() const override;
 
  private:
