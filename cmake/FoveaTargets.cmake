@@ -70,7 +70,7 @@ function(fovea_library folder)
     set_property(GLOBAL APPEND PROPERTY FOVEA_ROOMS ${ARG_ROOMS})
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
-  list(FILTER sources EXCLUDE REGEX "/cuda/[^/]*$")  # of the CUDA module
+  list(FILTER sources EXCLUDE REGEX "/(cuda|grpc_module)/[^/]*$")  # of modules that are loaded
   if(NOT ARG_ROOMS)
     get_property(rooms GLOBAL PROPERTY FOVEA_ROOMS)
     foreach(room ${rooms})

@@ -38,6 +38,8 @@ MAY_INCLUDE = {
     "inference": MODELS | TASKS,
     "serve/protocol": FILES,
     "serve": MODELS | TASKS | {"inference", "serve/protocol", "serve/http"},
+    "serve/grpc": FILES | {"serve/protocol", "serve/http"},  # and serve/http_message.h
+    "serve/grpc_module": {"serve/grpc"},
     "train": MODELS | TASKS | {"html", "track", "elastic/solve"},
     "serve/http": FILES | {"serve/protocol"},  # and serve/http_message.h
     "elastic": MODELS | TASKS | {"train", "elastic/control", "elastic/solve"},
@@ -45,7 +47,7 @@ MAY_INCLUDE = {
     "plan": {"core", "config", "data", "kernels", "nn", "models", "optim", "parallel", "train"} | TASKS,
 }
 TORCH_FREE = {"core", "files", "config", "html", "net", "hub", "track", "data", "data_tools", "recipe_import", "elastic/control",
-              "elastic/solve", "serve/http", "serve/protocol"}
+              "elastic/solve", "serve/http", "serve/protocol", "serve/grpc", "serve/grpc_module"}
 TORCH = re.compile(r"(ATen|c10|torch)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
@@ -65,7 +67,7 @@ def faults_of(folder, header):
         yield f"{folder}/ is free of libtorch"
     if folder == "models" and header == "fovea/parallel/partitioning.h":
         return  # plain data
-    if folder == "serve/http" and header == "fovea/serve/http_message.h":
+    if folder in {"serve/http", "serve/grpc"} and header == "fovea/serve/http_message.h":
         return  # what it carries
     target = folder_of(header.removeprefix("fovea/")) if re.match(r"fovea/\w+/", header) else None
     if folder and target and target != folder and target not in MAY_INCLUDE[folder]:

@@ -9,6 +9,7 @@
 #include "fovea/data/volume/dicom_codec.h"
 #include "fovea/kernels/device.h"
 #include "fovea/parallel/nccl.h"
+#include "fovea/serve/grpc/grpc_server.h"
 
 namespace fovea::app {
 namespace {
@@ -48,10 +49,12 @@ std::string version_text() {
       "ranks     shared memory, Gloo{}\n"
       "HDF5      {}\n"
       "OpenSlide {}\n"
-      "GDCM      {}\n",
+      "GDCM      {}\n"
+      "gRPC      {}\n",
       FOVEA_VERSION, FOVEA_COMMIT, kCompiler, TORCH_VERSION, cpu_text(), cuda.reason,
       parallel::has_nccl() ? ", NCCL" : "; no NCCL", kHasHdf5 ? "yes" : "no",
-      kHasOpenSlide ? "yes" : "no", data::has_gdcm() ? "yes" : "no");
+      kHasOpenSlide ? "yes" : "no", data::has_gdcm() ? "yes" : "no",
+      serve::has_grpc_module() ? "yes" : "no");
 }
 
 }  // namespace fovea::app

@@ -5,9 +5,21 @@
 #include "fovea/core/error.h"
 
 namespace fovea {
+namespace {
 
-LoadedLibrary::LoadedLibrary(const std::string& name)
-    : name_(name), library_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+int flags_of(LibraryNames names) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const int own = 0;
+#else
+  const int own = RTLD_DEEPBIND;
+#endif
+  return RTLD_NOW | RTLD_LOCAL | (names == LibraryNames::kOwn ? own : 0);
+}
+
+}  // namespace
+
+LoadedLibrary::LoadedLibrary(const std::string& name, LibraryNames names)
+    : name_(name), library_(dlopen(name.c_str(), flags_of(names))) {
   if (library_ == nullptr) why_not_ = dlerror();
 }
 

@@ -5,11 +5,15 @@
 
 namespace fovea {
 
+// What the names mean that a library and those it stands on have in common with the program and its
+// libraries. kOwn: their own come first. Under a sanitizer, which cannot bear that, it is kShared.
+enum class LibraryNames { kShared, kOwn };
+
 // One that stays loaded for good.
 class LoadedLibrary {
  public:
   // Of a library that is not there `why_not` says so.
-  explicit LoadedLibrary(const std::string& name);
+  explicit LoadedLibrary(const std::string& name, LibraryNames names = LibraryNames::kShared);
 
   const std::string& name() const { return name_; }
   // Empty: it is there.

@@ -51,7 +51,8 @@ TEST(UsageTest, VersionNamesCommitLibtorchAndBackEnds) {
                            "Gloo.*\n"
                            "HDF5      (yes|no)\n"
                            "OpenSlide (yes|no)\n"
-                           "GDCM      (yes|no)\n"));
+                           "GDCM      (yes|no)\n"
+                           "gRPC      (yes|no)\n"));
 }
 
 TEST(UsageTest, HelpOfACommandIsFoundBothWays) {

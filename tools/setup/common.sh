@@ -198,9 +198,12 @@ build() {  # build PRESET [TARGET...]: configures and builds; the compiler's out
     cmake --build --preset "$preset" -j "$(compile_jobs)" "${targets[@]}"
 }
 
-release_targets() {  # what a user runs: the program, and the GPU module where there is an nvcc
+release_targets() {  # what a user runs: the program, and the modules for GPUs and gRPC where there is an nvcc, or gRPC's plugin
   say fovea
   [[ -z $(find_nvcc) ]] || say fovea_cuda
+  ! has_grpc || say fovea_grpc
 }
+
+has_grpc() { pkg-config --exists grpc++ protobuf && command -v protoc >/dev/null && command -v grpc_cpp_plugin >/dev/null; }
 
 find_nvcc() { PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true; }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -20,6 +22,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/stop_signals.h"
+#include "fovea/serve/grpc/grpc_server.h"
 #include "fovea/serve/http/http_server.h"
 #include "fovea/serve/inference_api.h"
 #include "fovea/serve/site.h"
@@ -36,6 +39,7 @@ struct ServeArguments {
   serve::ServeOptions batching;
   bool no_warm_up = false;
   serve::HttpServerOptions http;
+  std::optional<int64_t> grpc_port;
   int64_t max_body_mib = 128;
   int64_t answer_seconds = 60;
   bool model_control = false;
@@ -91,19 +95,40 @@ bool load_all(serve::ModelRepository& repository, const std::vector<serve::Model
   return true;
 }
 
+// Nothing: without --grpc-port.
+std::unique_ptr<serve::GrpcServer> grpc_server(const ServeArguments& arguments,
+                                               serve::HttpServerOptions options,
+                                               serve::HttpHandler& handler) {
+  if (!arguments.grpc_port) return nullptr;
+  options.port = *arguments.grpc_port;
+  return std::make_unique<serve::GrpcServer>(options, handler, serve::load_grpc_module());
+}
+
 void say_ready(const ServeArguments& arguments, const std::vector<serve::ModelSource>& sources,
-               int64_t port) {
+               int64_t port, const serve::GrpcServer* grpc) {
   std::vector<std::string> names;
   for (const auto& source : sources) names.push_back(source.name);
   if (arguments.json) {
-    say_as_is("{}\n", json_text(nlohmann::ordered_json{{"port", port}, {"models", names}}));
+    nlohmann::ordered_json first = {{"port", port}, {"models", names}};
+    if (grpc != nullptr) first["grpc_port"] = grpc->port();
+    say_as_is("{}\n", json_text(first));
   } else {
     const auto& host = arguments.http.host;
+    const auto address = host.find(':') == std::string::npos ? host : "[" + host + "]";
     say("{} on {}://{}:{}/\n", fmt::join(names, ", "),
-        arguments.http.tls_certificate.empty() ? "http" : "https",
-        host.find(':') == std::string::npos ? host : "[" + host + "]", port);
+        arguments.http.tls_certificate.empty() ? "http" : "https", address, port);
+    if (grpc != nullptr) say("gRPC on {}:{}\n", address, grpc->port());
   }
   std::fflush(stdout);  // who started this waits for it
+}
+
+// Both at a time: neither takes anything while the other one finishes.
+void drain(serve::HttpServer& http, serve::GrpcServer* grpc, std::chrono::milliseconds patience) {
+  std::future<void> other;
+  if (grpc != nullptr)
+    other = std::async(std::launch::async, [grpc, patience] { grpc->drain(patience); });
+  http.drain(patience);
+  if (other.valid()) other.get();
 }
 
 void run(const ServeArguments& arguments) {
@@ -117,11 +142,12 @@ void run(const ServeArguments& arguments) {
   serve::Site site(repository, api);
   const auto options = http_options(arguments);
   serve::HttpServer server(options, site);  // says that it lives while models are loaded
-  if (load_all(repository, sources)) say_ready(arguments, sources, server.port());
+  const auto grpc = grpc_server(arguments, options, site);
+  if (load_all(repository, sources)) say_ready(arguments, sources, server.port(), grpc.get());
   while (StopSignals::received() == 0) std::this_thread::sleep_for(kSignalPause);
   site.stop();
   tell("stopping: what was taken is finished\n");
-  server.drain(options.limits.answer_time + options.limits.body_time);
+  drain(server, grpc.get(), options.limits.answer_time + options.limits.body_time);
   repository.drain();
 }
 
@@ -153,6 +179,11 @@ void add_http_options(Command command, ServeArguments& arguments) {
   command.add_option("--port", http.port, "to listen on; 0: any that is free")
       .in_range(0, 65535)
       .show_default();
+  command
+      .add_option("--grpc-port", arguments.grpc_port,
+                  "to listen on for gRPC, by the same protocol, keys, certificate and limits; 0: "
+                  "any that is free")
+      .in_range(0, 65535);
   command
       .add_option("--host", http.host,
                   "address to listen on; one that others reach needs --bearer-file")
@@ -205,7 +236,7 @@ void add_serve(Command app) {
   command.add_flag("--model-control", arguments->model_control,
                    "let clients load and unload models (v2/repository)");
   command.add_flag("--json", arguments->json,
-                   "print one JSON object when all is ready: {port, models}");
+                   "print one JSON object when all is ready: {port, models, grpc_port}");
   command.examples({"fovea serve runs/flowers",
                     "fovea serve runs/flowers runs/unetr=organs --port 0 --json",
                     "fovea serve runs/flowers --host 0.0.0.0 --bearer-file keys.txt "

@@ -37,19 +37,6 @@ milliseconds since(Clock::time_point start) {
 
 }  // namespace
 
-struct Connection::HeldBytes {
-  BodyBudget& budget;
-  int64_t bytes = 0;
-
-  void grow_to(size_t total) {
-    const int64_t more = static_cast<int64_t>(total) - bytes;
-    if (more <= 0) return;
-    if (!budget.take(more)) throw StatusError(503, "too many large bodies at one time; try again");
-    bytes += more;
-  }
-  ~HeldBytes() { budget.give(bytes); }
-};
-
 // Its members are touched on the connection's strand alone.
 struct Connection::PendingAnswer {
   explicit PendingAnswer(const Strand& strand) : timer(strand) {}

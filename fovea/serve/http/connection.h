@@ -28,8 +28,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
 
  private:
-  // A request's share of the memory for bodies, which ends with it.
-  struct HeldBytes;
   // What waits for the handler.
   struct PendingAnswer;
 

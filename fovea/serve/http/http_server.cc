@@ -17,6 +17,7 @@
 #include "fovea/core/printable.h"
 #include "fovea/serve/http/connection.h"
 #include "fovea/serve/http/error_response.h"
+#include "fovea/serve/http/listen_address.h"
 #include "fovea/serve/http/response_head.h"
 #include "fovea/serve/http/tls.h"
 
@@ -26,32 +27,12 @@ namespace {
 using asio::ip::tcp;
 constexpr std::chrono::milliseconds kNoDescriptorPause{100};
 
-asio::ip::address address_of(asio::io_context& io, const std::string& host) {
-  error_code error;
-  const auto address = asio::ip::make_address(host, error);
-  if (!error) return address;
-  const auto found = tcp::resolver(io).resolve(host, "", error);
-  if (error || found.empty()) {
-    fail<ConfigError>("--host {}: {}; expected an address of this machine, such as 127.0.0.1",
-                      printable(host), error.message());
-  }
-  return found.begin()->endpoint().address();
-}
-
-void check_who_reaches(const HttpServerOptions& options, const asio::ip::address& address) {
-  if (address.is_loopback()) return;
-  if (options.bearer_file.empty()) {
-    fail<ConfigError>(
-        "--host {}: others reach this address, and there is no key; expected --bearer-file FILE "
-        "with one (openssl rand -hex 32 makes it), or --host 127.0.0.1 behind a proxy that asks",
-        printable(options.host));
-  }
-  if (options.tls_certificate.empty()) {
-    log_warning(
-        fmt::format("{} without TLS: keys and images are read by whoever sees the network; give "
-                    "--tls-certificate and --tls-key, or stand behind a proxy that has them",
-                    printable(options.host)));
-  }
+void warn_of_plain_text(const HttpServerOptions& options, const asio::ip::address& address) {
+  if (address.is_loopback() || !options.tls_certificate.empty()) return;
+  log_warning(
+      fmt::format("{} without TLS: keys and images are read by whoever sees the network; give "
+                  "--tls-certificate and --tls-key, or stand behind a proxy that has them",
+                  printable(options.host)));
 }
 
 std::unique_ptr<TlsContext> tls_of(const HttpServerOptions& options) {
@@ -94,8 +75,8 @@ class HttpServer::Impl {
     if (options.port < 0 || options.port > 65535) {
       fail<ConfigError>("--port {}: expected 0 (any) to 65535", options.port);
     }
-    const auto address = address_of(*io_, options.host);
-    check_who_reaches(options, address);
+    const auto address = asio::ip::make_address(listen_address(options));
+    warn_of_plain_text(options, address);
     listen_on(acceptor_, {address, static_cast<uint16_t>(options.port)});
     port_ = acceptor_.local_endpoint().port();
     asio::co_spawn(

@@ -7,6 +7,7 @@
 
 #include "fovea/core/text.h"
 #include "fovea/serve/http/error_response.h"
+#include "fovea/serve/protocol/status_error.h"
 
 namespace fovea::serve {
 namespace {
@@ -14,6 +15,13 @@ namespace {
 bool is_plain(char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; }
 
 }  // namespace
+
+void HeldBytes::grow_to(size_t total) {
+  const int64_t more = static_cast<int64_t>(total) - bytes_;
+  if (more <= 0) return;
+  if (!budget_.take(more)) fail_with(503, "too many large bodies at one time; try again");
+  bytes_ += more;
+}
 
 int64_t OpenConnections::add(std::function<void()> on_drain) {
   const std::lock_guard lock(mutex_);

@@ -30,6 +30,22 @@ class BodyBudget {
   std::atomic<int64_t> left_;
 };
 
+// A request's share of it, which ends with the object.
+class HeldBytes {
+ public:
+  explicit HeldBytes(BodyBudget& budget) : budget_(budget) {}
+  ~HeldBytes() { budget_.give(bytes_); }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+
+  // Throws StatusError (503): there is not as much left.
+  void grow_to(size_t total);
+
+ private:
+  BodyBudget& budget_;
+  int64_t bytes_ = 0;
+};
+
 // The connections that are open, each with what tells it that the server stops.
 class OpenConnections {
  public:

@@ -60,9 +60,9 @@ class RawClient {
     response.head = buffer_.substr(0, end);
     buffer_.erase(0, end);
     response.status = std::atoi(response.head.substr(9, 3).c_str());
-    const auto field = response.head.find("Content-Length: ");
+    const auto field = response.head.find("\r\nContent-Length: ");
     if (!has_body || field == std::string::npos) return response;
-    const auto length = std::strtoull(response.head.c_str() + field + 16, nullptr, 10);
+    const auto length = std::strtoull(response.head.c_str() + field + 18, nullptr, 10);
     while (buffer_.size() < length && receive_more()) {
     }
     response.body = buffer_.substr(0, length);
