@@ -33,8 +33,14 @@ endif()
 # library is found all the same, and they compile in half the time.
 add_library(fovea_check_memory INTERFACE)
 if(FOVEA_SANITIZE)
-  target_compile_options(fovea_check_memory INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer)
-  target_link_options(fovea_settings INTERFACE -fsanitize=address,undefined)
+  set(sanitizers address,undefined)
+  if(FOVEA_SANITIZE STREQUAL thread)
+    set(sanitizers thread)
+    # Asio's fences, which it does not see: what they order is ordered by locks, too.
+    target_compile_options(fovea_check_memory INTERFACE "$<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>")
+  endif()
+  target_compile_options(fovea_check_memory INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  target_link_options(fovea_settings INTERFACE -fsanitize=${sanitizers})
   # GCC 12 takes branches that the sanitizers add for sizes that a string or vector could have; other builds still warn.
   target_compile_options(fovea_check_memory INTERFACE
     "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-restrict>")

@@ -93,7 +93,7 @@ def serve_triton():
     import torch
     from pytriton.decorators import batch
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
-    from pytriton.triton import Triton, TritonConfig
+    from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
     model, transform = timm_model()
 
@@ -104,7 +104,8 @@ def serve_triton():
         return {"label": scores.argmax(-1, keepdim=True).to(torch.int32).numpy()}
 
     config = TritonConfig(http_port=int(PORT), grpc_port=int(PORT) + 1, metrics_port=int(PORT) + 2, http_address="127.0.0.1")
-    with Triton(config=config) as triton:
+    # perf_analyzer reads statistics, which pytriton would keep behind a token of its own.
+    with Triton(config=config, security_config=TritonSecurityConfig(restricted_endpoints=[])) as triton:
         triton.bind(model_name="vit", infer_func=infer, inputs=[Tensor(name="image", dtype=bytes, shape=(1,))],
                     outputs=[Tensor(name="label", dtype=numpy.int32, shape=(1,))],
                     config=ModelConfig(max_batch_size=BATCH, batcher=DynamicBatcher(max_queue_delay_microseconds=int(1e6 * DELAY_S))))

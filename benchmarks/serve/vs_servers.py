@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """`fovea serve` against LitServe with timm, FastAPI with onnxruntime, and Triton's Python backend: ViT-S/16 on photographs of
 500 x 375, images a second and how long an answer takes, with 1 to 16 clients. Servers take turns; the load generator shares
-their processors.
+their processors. What the server costs beside the model: with one client, it and a `Predictor` in a process of its own take
+turns of a second or two.
 
+    cmake --build --preset release --target fovea bench_predictor
     python benchmarks/make_photos.py /tmp/photos
     VENV/bin/python benchmarks/serve/vs_servers.py /tmp/photos [--rounds 3] [--seconds 10] [--write]
 
@@ -17,6 +19,7 @@ import os
 import pathlib
 import shlex
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -33,6 +36,7 @@ MODEL = "vit_small_patch16_224"
 TITLES = {"fovea": "Fovea", "litserve": "LitServe, timm", "fastapi": "FastAPI, onnxruntime", "triton": "Triton, Python backend"}
 PATHS = {"fovea": "/v2/models/vit/infer", "litserve": "/predict", "fastapi": "/predict", "triton": "/v2/models/vit/infer"}
 START_SECONDS = 120
+TURNS = 5  # of the server and the predictor in a round
 
 
 def request_of(side, photo):
@@ -107,9 +111,46 @@ def started(side, args, weights, onnx, log, request):
             process.wait()
 
 
+class Predictor:
+    """Fovea's own, in a process that waits until it is asked."""
+
+    def __init__(self, args, weights, photos):
+        self.process = subprocess.Popen([str(word) for word in (args.predictor, MODEL, weights, args.threads, *photos)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={"GOMP_SPINCOUNT": "10000", **os.environ})  # as the program has it
+        self.run(1)
+
+    def run(self, seconds):
+        """-> milliseconds of each photograph."""
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+def against_predictor(args, port, requests, predictor):
+    """-> by turns: mean milliseconds of an image, (with one client of the server, of the predictor)."""
+    pairs = []
+    for turn in range(TURNS):
+        sides = {}
+        for side in ("server", "predictor")[::1 if turn % 2 else -1]:
+            if side == "server":
+                sides[side] = statistics.fmean(load.run(port, requests, 1, args.seconds / TURNS, warm_up=0.2)[1])
+            else:
+                predictor.run(0.2)
+                sides[side] = statistics.fmean(predictor.run(args.seconds / TURNS))
+        pairs.append((sides["server"], sides["predictor"]))
+    return pairs
+
+
 def measure(args, photos, weights, onnx, folder):
-    """By side and concurrency: (images a second, p50, p99) of each round; labels by side; and what did not start."""
-    found, labels, failed = {}, {}, {}
+    """By side and concurrency: (images a second, p50, p99) of each round; labels by side; what did not start; and pairs of
+    against_predictor."""
+    found, labels, failed, pairs = {}, {}, {}, []
+    has_predictor = pathlib.Path(args.predictor).exists()
     for turn in range(args.rounds):
         for side in args.sides[turn % len(args.sides):] + args.sides[:turn % len(args.sides)]:
             if side in failed:
@@ -127,7 +168,22 @@ def measure(args, photos, weights, onnx, folder):
                     found.setdefault((side, concurrency), []).append(
                         (rate, load.percentile(latencies, 0.5), load.percentile(latencies, 0.99)))
                     print(f"round {turn + 1}, {side}, {concurrency} clients: {rate:.1f} images a second", file=sys.stderr, flush=True)
-    return found, labels, failed
+                if side == "fovea" and has_predictor:
+                    predictor = Predictor(args, weights, args.files)
+                    pairs += against_predictor(args, port, requests, predictor)
+                    predictor.close()
+    return found, labels, failed, pairs
+
+
+def surplus(pairs):
+    """Lines about what the server costs beside the model."""
+    if not pairs:
+        return ["What one client pays over `Predictor` was not measured: bench_predictor is not built."]
+    ratios = sorted(server / alone for server, alone in pairs)
+    server, alone = (load.median(column) for column in zip(*pairs))
+    return [f"With one client an answer takes {server:.2f} ms, and `Predictor` alone {alone:.2f} ms for the same photographs: "
+            f"{100 * load.median(ratios) - 100:+.1f} % (median of {len(pairs)} pairs of turns; {100 * ratios[len(ratios) // 4] - 100:+.1f} "
+            f"to {100 * ratios[3 * len(ratios) // 4] - 100:+.1f} % in the middle half)."]
 
 
 def table(args, found):
@@ -147,6 +203,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photos", type=pathlib.Path)
     parser.add_argument("--fovea", default=str(provenance.ROOT / "build/release/apps/fovea/fovea"))
+    parser.add_argument("--predictor", default=str(provenance.ROOT / "build/release/benchmarks/bench_predictor"))
     parser.add_argument("--sides", nargs="+", choices=list(TITLES), default=list(TITLES))
     parser.add_argument("--concurrency", nargs="+", type=int, default=[1, 2, 4, 8, 16])
     parser.add_argument("--seconds", type=float, default=10)
@@ -158,12 +215,13 @@ def main():
                         help="more of the command line of fovea serve")
     provenance.add_report_arguments(parser)
     args = parser.parse_args()
-    photos = [path.read_bytes() for path in sorted(args.photos.rglob("*.jpg"))[:100]]
+    args.files = sorted(args.photos.rglob("*.jpg"))[:100]
+    photos = [path.read_bytes() for path in args.files]
     if not photos:
         parser.error(f"{args.photos}: no .jpg; make_photos.py makes some")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        found, labels, failed = measure(args, photos, *make_models(args, folder), folder)
+        found, labels, failed, pairs = measure(args, photos, *make_models(args, folder), folder)
     agree = [f"{TITLES[side]} {sum(a == b for a, b in zip(labels[side], labels['fovea']))} of {len(labels[side])}"
              for side in labels if side != "fovea" and "fovea" in labels]
     provenance.show(args, "serve", [
@@ -171,6 +229,7 @@ def main():
         f"{provenance.line()} float32, {args.threads} threads, batches of up to {args.batch}, {len(photos)} JPEGs, medians of {args.rounds} "
         f"rounds of {args.seconds:g} s by turns; the load comes from the same processors.", "",
         *table(args, found), "",
+        *([*surplus(pairs), ""] if "fovea" in args.sides else []),
         *([f"Photographs on whose best class they agree with Fovea: {', '.join(agree)}."] if agree else []),
         *[f"{TITLES[side]} did not start: {why}" for side, why in failed.items()]])
 

@@ -20,8 +20,10 @@ inline constexpr bool kUsesAvx512 = true;
 
 }  // namespace fovea
 
-// Not with clang, which builds the fuzz targets: its clones do not go with sanitizers.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+// Not with clang, which builds the fuzz targets: its clones do not go with sanitizers. Nor with
+// ThreadSanitizer: what chooses a clone would call it before the loader has found it.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__clang__)
 #define FOVEA_SIMD __attribute__((target_clones(FOVEA_SIMD_LEVELS)))
 #else
 #define FOVEA_SIMD

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
+#include "fovea/inference/ready_input.h"
 #include "fovea/train/tasks/segmentation.h"
 
 namespace fovea::inference {
@@ -43,12 +44,39 @@ void pass_once(const std::shared_ptr<const data::Dataset>& samples,
   }
 }
 
+bool is_ready_row(const OpenInput& input) { return input.ready && input.ready->is_row(); }
+
+data::Batch& row_of(const OpenInput& input) { return input.ready->passes.front(); }
+
+// Inputs of one run, which can be computed together. -> [B, ...]
+at::Tensor pass_over_tensors(std::span<const OpenInput> inputs, const train::Inference& inference,
+                             const Pass& pass) {
+  std::vector<at::Tensor> images;
+  for (const auto& input : inputs) images.push_back(input.tensor);
+  train::TensorBatch batch;
+  batch.variables = inference.channels;
+  batch.images = at::cat(images).to(inference.compute.device, inference.compute.dtype);
+  return pass(inference, batch).to(at::kCPU, at::kFloat);
+}
+
+at::Tensor pass_over_rows(std::span<const OpenInput> inputs, const train::Inference& inference,
+                          const Pass& pass) {
+  std::vector<const data::Batch*> rows;
+  for (const auto& input : inputs) rows.push_back(&row_of(input));
+  data::Batch together;
+  if (rows.size() > 1) together = joined(rows);
+  auto& batch = rows.size() > 1 ? together : row_of(inputs.front());
+  return pass(inference, inference.on_device(batch)).to(at::kCPU, at::kFloat);
+}
+
 // How many inputs from `first` on can be computed together.
 size_t run_length(const std::vector<OpenInput>& inputs, size_t first) {
   const auto& one = inputs[first];
   size_t end = first + 1;
   const auto is_like = [&](const OpenInput& other) {
-    if (other.error || other.samples != one.samples) return false;
+    if (other.error || is_ready_row(other) != is_ready_row(one)) return false;
+    if (is_ready_row(one)) return have_rows_alike(row_of(one), row_of(other));
+    if (other.samples != one.samples) return false;
     return one.samples != nullptr || other.tensor.sizes() == one.tensor.sizes();
   };
   while (end < inputs.size() && end - first < kPassSize && is_like(inputs[end])) ++end;
@@ -108,17 +136,14 @@ std::vector<Outcome<at::Tensor>> in_batches(const std::vector<OpenInput>& inputs
     }
     const auto count = run_length(inputs, first);
     const auto own = std::span(outcomes).subspan(first, count);
-    if (inputs[first].samples) {
+    if (inputs[first].samples && !is_ready_row(inputs[first])) {
       std::vector<int64_t> indices;
       for (size_t i = first; i < first + count; ++i) indices.push_back(inputs[i].index);
       pass_once(inputs[first].samples, indices, inference, pass, own);
     } else {
-      std::vector<at::Tensor> images;
-      for (size_t i = first; i < first + count; ++i) images.push_back(inputs[i].tensor);
-      train::TensorBatch batch;
-      batch.variables = inference.channels;
-      batch.images = at::cat(images).to(inference.compute.device, inference.compute.dtype);
-      const auto rows = pass(inference, batch).to(at::kCPU, at::kFloat);
+      const auto together = std::span(inputs).subspan(first, count);
+      const auto rows = is_ready_row(inputs[first]) ? pass_over_rows(together, inference, pass)
+                                                    : pass_over_tensors(together, inference, pass);
       for (size_t row = 0; row < count; ++row) own[row].value = rows[static_cast<int64_t>(row)];
     }
     first += count;

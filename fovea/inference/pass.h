@@ -37,7 +37,8 @@ std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dat
                                            std::span<const int64_t> indices,
                                            const train::Inference& inference, const Pass& pass);
 
-// The same of opened inputs: samples of one data set together, tensors of one size together.
+// The same of opened inputs: samples of one data set together, tensors of one size together, and
+// ready inputs whose samples have one shape.
 std::vector<Outcome<at::Tensor>> in_batches(const std::vector<OpenInput>& inputs,
                                             const train::Inference& inference, const Pass& pass);
 

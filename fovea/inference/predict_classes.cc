@@ -8,30 +8,25 @@
 #include "fovea/core/error.h"
 #include "fovea/inference/pass.h"
 #include "fovea/inference/predictor.h"
+#include "fovea/inference/ready_input.h"
 
 namespace fovea::inference {
 namespace {
 
 // Of a volume that is seen in tiles: each slice, where they are slices, and the mean of all.
-Classes classes_of_tiles(const std::shared_ptr<const data::TiledDataset>& tiles,
-                         const train::Inference& inference) {
+Classes classes_of(const OpenInput& input, const train::Inference& inference) {
+  const InputPasses passes(input, inference);
   std::vector<at::Tensor> parts;
-  for (int64_t first = 0; first < tiles->size(); first += kPassSize) {
-    const auto batch = inference.prepare(tiles, first, std::min(kPassSize, tiles->size() - first));
-    parts.push_back(scores_of(inference, batch.tensors));
-  }
+  for (int64_t pass = 0; pass < passes.size(); ++pass)
+    parts.push_back(scores_of(inference, passes[pass].tensors));
+  if (!passes.tiles()) return {.scores = parts.front()[0]};
   const auto scores = at::cat(parts);  // [tiles, K]
   Classes classes{.scores = scores.mean(0)};
   if (inference.takes_slices()) {
-    const auto depth = tiles->tiling(0).axes()[0].count;
+    const auto depth = passes.tiles()->tiling(0).axes()[0].count;
     classes.of_slices = scores.view({depth, -1, scores.size(1)}).mean(1);
   }
   return classes;
-}
-
-Classes classes_of(const OpenInput& input, const train::Inference& inference) {
-  if (const auto tiles = inference.cut(input.only())) return classes_of_tiles(tiles, inference);
-  return {.scores = scores_of(inference, prepare(input, inference).tensors)[0]};
 }
 
 }  // namespace

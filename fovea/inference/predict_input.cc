@@ -5,12 +5,14 @@
 #include <algorithm>
 
 #include "fovea/data/dataset_views.h"
+#include "fovea/inference/ready_input.h"
 #include "fovea/inference/volume_in_memory.h"
 
 namespace fovea::inference {
 namespace {
 
-constexpr const char* kForms[] = {"file", "image in memory", "sample of a data set", "tensor"};
+constexpr const char* kForms[] = {"file", "image in memory", "sample of a data set", "tensor",
+                                  "prepared input"};
 
 // Image files in memory, decoded as those on disk are.
 class EncodedImages : public data::Dataset {
@@ -162,6 +164,21 @@ OpenInput open_sample(const SampleInput& input) {
           .name = input.name.empty() ? input.samples->describe(input.index) : input.name};
 }
 
+OpenInput open_ready(const std::shared_ptr<ReadyInput>& ready) {
+  OpenInput opened = ready->from;
+  opened.ready = ready;
+  return opened;
+}
+
+// A sample, a tensor or what was prepared.
+OpenInput open_one(const Input& input, size_t place, const train::Inference& inference) {
+  const auto& content = input.content;
+  if (const auto* sample = std::get_if<SampleInput>(&content)) return open_sample(*sample);
+  if (const auto* ready = std::get_if<std::shared_ptr<ReadyInput>>(&content))
+    return open_ready(*ready);
+  return open_tensor(std::get<at::Tensor>(content), place, inference);
+}
+
 }  // namespace
 
 std::vector<Input> file_inputs(const std::vector<std::string>& paths) {
@@ -186,18 +203,16 @@ std::vector<OpenInput> open_inputs(const std::vector<Input>& inputs,
   } else if (std::holds_alternative<EncodedInput>(first)) {
     opened = open_encoded(contents<EncodedInput>(inputs), inference);
   }
-  for (size_t i = opened.size(); i < inputs.size(); ++i) {
-    const auto& content = inputs[i].content;
-    opened.push_back(std::holds_alternative<SampleInput>(content)
-                         ? open_sample(std::get<SampleInput>(content))
-                         : open_tensor(std::get<at::Tensor>(content), i, inference));
-  }
+  for (size_t i = opened.size(); i < inputs.size(); ++i)
+    opened.push_back(open_one(inputs[i], i, inference));
   check_form(opened, inference);
   return opened;
 }
 
 train::PreparedBatch prepare(const OpenInput& input, const train::Inference& inference) {
   if (input.error) throw *input.error;
+  if (input.ready && input.ready->is_row())
+    return {.buffers = {}, .tensors = inference.on_device(input.ready->passes.front())};
   if (input.samples) return inference.prepare(input.samples, input.index, 1);
   train::PreparedBatch prepared;
   prepared.tensors.images = input.tensor.to(inference.compute.device, inference.compute.dtype);

@@ -36,9 +36,12 @@ struct SampleInput {
   std::string name = {};  // for messages; empty: as the data set describes it
 };
 
+struct ReadyInput;  // ready_input.h: made by Predictor::prepared
+
 // A tensor is [C, H, W] or [C, D, H, W] float32, already normalised as the model expects.
 struct Input {
-  std::variant<FileInput, EncodedInput, SampleInput, at::Tensor> content;
+  std::variant<FileInput, EncodedInput, SampleInput, at::Tensor, std::shared_ptr<ReadyInput>>
+      content;
   // What the channels are, of a model with variables; empty: those that the predictor was loaded
   // for.
   std::vector<std::string> channels = {};
@@ -66,6 +69,7 @@ struct OpenInput {
   at::Tensor tensor = {};  // [1, C, sides]
   std::string name = {};
   std::optional<DataError> error = {};
+  std::shared_ptr<ReadyInput> ready = {};  // what was made of the sample before; null: nothing
 
   // The sample alone: what cannot be read of the others does not matter to it.
   std::shared_ptr<const data::Dataset> only() const;
@@ -77,7 +81,7 @@ struct OpenInput {
 std::vector<OpenInput> open_inputs(const std::vector<Input>& inputs,
                                    const train::Inference& inference);
 
-// A sample, or a tensor as it is, for the model. Throws DataError.
+// A sample, or a tensor as it is, for the model; of a ready input in its memory. Throws DataError.
 train::PreparedBatch prepare(const OpenInput& input, const train::Inference& inference);
 
 }  // namespace fovea::inference

@@ -8,7 +8,7 @@
 #include "fovea/inference/on_pixels.h"
 #include "fovea/inference/pass.h"
 #include "fovea/inference/predictor.h"
-#include "fovea/models/segmenter.h"
+#include "fovea/inference/ready_input.h"
 #include "fovea/train/evaluate/mask_picture.h"
 #include "fovea/train/tasks/segmentation.h"
 
@@ -29,19 +29,18 @@ std::vector<int64_t> voxels_of_classes(const data::LabelMap& mask, int64_t num_c
 }
 
 // -> [1, K, sides of the input] float32 on the CPU.
-at::Tensor logits_of(const train::Inference& inference, const OpenInput& input,
-                     const std::vector<int64_t>& sides) {
-  const auto batch = prepare(input, inference);
+at::Tensor logits_of(const train::Inference& inference, const InputPasses& passes, int64_t pass,
+                     const std::vector<int64_t>& sides, const std::string& input) {
+  const auto batch = passes[pass];
   const auto logits =
       train::segment_whole(*inference.model, batch.tensors, sliding_window_of(inference));
-  return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, input.name);
+  return on_input_pixels(logits.to(at::kCPU, at::kFloat), sides, inference, input);
 }
 
 // Slice by slice, or tile by tile of each, as the model was trained.
-data::LabelMap mask_of_tiles(const train::Inference& inference,
-                             const std::shared_ptr<const data::TiledDataset>& tiles,
+data::LabelMap mask_of_tiles(const train::Inference& inference, const InputPasses& passes,
                              const std::string& input) {
-  const auto tiling = tiles->tiling(0);
+  const auto tiling = passes.tiles()->tiling(0);
   const auto size = tiling.sample_size();
   const std::vector<int64_t> sides = {tiling.tile_size().height, tiling.tile_size().width};
   data::LabelMap mask{size, std::vector<int32_t>(static_cast<size_t>(size.voxels()))};
@@ -55,35 +54,26 @@ data::LabelMap mask_of_tiles(const train::Inference& inference,
     std::copy_n(classes.const_data_ptr<int64_t>(), count, mask.classes.begin() + first * row);
   };
   const auto predict = [&](int64_t tile) {
-    const OpenInput one{.samples = tiles, .index = tile, .name = input};
-    return logits_of(inference, one, sides).squeeze(0);
+    return logits_of(inference, passes, tile, sides, input).squeeze(0);
   };
-  blend_sample(*tiles, 0, predict, choose);
+  blend_sample(*passes.tiles(), 0, predict, choose);
   return mask;
 }
 
-data::LabelMap whole_mask(const train::Inference& inference, const OpenInput& input,
-                          const std::vector<int64_t>& sides) {
-  return train::to_label_map(logits_of(inference, input, sides).argmax(1)[0]);  // [sides]
-}
-
 Mask mask_of(const OpenInput& input, const train::Inference& inference) {
+  const InputPasses passes(input, inference);
   Mask mask;
-  if (!input.samples) {
-    mask.sides = input.tensor.sizes().slice(2).vec();
-    mask.classes = whole_mask(inference, input, mask.sides);
+  if (input.ready) {
+    mask.sample = *input.ready->decoded;
+  } else if (input.samples) {
+    read_decoded(*input.samples, input.index, mask.sample);
+  }
+  mask.sides = input.samples ? sides_of(mask.sample) : input.tensor.sizes().slice(2).vec();
+  if (passes.tiles()) {
+    mask.classes = mask_of_tiles(inference, passes, input.name);
   } else {
-    const auto samples = input.only();
-    // A model of patches has as many of them for any image: it is given what it was trained on.
-    const bool gives_patches = models::segmenter_of(*inference.model).gives_patches();
-    const auto tiles = inference.takes_slices()
-                           ? inference.cut(samples, /*whole_slices=*/!gives_patches)
-                           : nullptr;
-    read_decoded(*samples, 0, mask.sample);
-    mask.sides = sides_of(mask.sample);
-    const OpenInput alone{.samples = samples, .name = input.name};
-    mask.classes = tiles ? mask_of_tiles(inference, tiles, input.name)
-                         : whole_mask(inference, alone, mask.sides);
+    const auto logits = logits_of(inference, passes, 0, mask.sides, input.name);
+    mask.classes = train::to_label_map(logits.argmax(1)[0]);  // [sides]
   }
   mask.voxels = voxels_of_classes(mask.classes, inference.model->num_classes());
   return mask;

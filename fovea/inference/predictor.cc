@@ -1,5 +1,6 @@
 #include "fovea/inference/predictor.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
@@ -7,7 +8,9 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parallel_for.h"
 #include "fovea/inference/pass.h"
+#include "fovea/inference/ready_input.h"
 #include "fovea/nn/forward_context.h"
 
 namespace fovea::inference {
@@ -66,26 +69,19 @@ std::vector<Outcome<Input>> Predictor::prepared(const std::vector<Input>& inputs
   const at::NoGradGuard no_grad;
   const auto loaded = loaded_for(inputs);
   const auto opened = open_inputs(inputs, *loaded);
-  const auto& model = *loaded->model;
-  const bool are_tensors = !opened.front().samples && opened.front().tensor.defined();
-  const bool stay = are_tensors || kind() == Kind::kMasks || model.takes_patches() ||
-                    model.takes_packed() || are_cut(opened, *loaded);
-  std::vector<Outcome<Input>> outcomes;
-  if (stay) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      outcomes.push_back({.error = opened[i].error});
-      if (!opened[i].error) outcomes.back().value = inputs[i];
+  std::vector<Outcome<Input>> outcomes(inputs.size());
+  const auto prepare_one = [&](int64_t place) {
+    const auto i = static_cast<size_t>(place);
+    try {
+      const bool is_tensor = opened[i].tensor.defined();
+      outcomes[i].value = is_tensor ? inputs[i]
+                                    : Input{.content = make_ready(opened[i], *loaded),
+                                            .channels = inputs[i].channels};
+    } catch (const DataError& error) {
+      outcomes[i].error = error;
     }
-    return outcomes;
-  }
-  // Rows of the batch's memory, which goes when it has been read.
-  const auto pixels = [](const train::Inference&, const train::TensorBatch& batch) {
-    return batch.images.to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   };
-  for (auto& one : in_batches(opened, *loaded, pixels)) {
-    outcomes.push_back({.error = one.error});
-    if (one.value) outcomes.back().value = Input{*one.value, inputs.front().channels};
-  }
+  parallel_for(static_cast<int64_t>(inputs.size()), at::get_num_threads(), prepare_one);
   return outcomes;
 }
 

@@ -104,9 +104,9 @@ class Predictor {
   // What was loaded: the model, its config, the names of its classes.
   const train::Inference& loaded() const { return *loaded_; }
 
-  // The inputs decoded and transformed, so that a later question about them takes a pass alone: as
-  // tensors, of which classes and features are the same to the bit. As they came: of a model of
-  // masks, of patches, or of packed images, and volumes that it sees in tiles.
+  // The inputs decoded and transformed, so that classes, features and masks of them, which are the
+  // same to the bit, take passes alone. They hold the memory of what the model sees: of a volume
+  // all its tiles. Tensors are as they were.
   std::vector<Outcome<Input>> prepared(const std::vector<Input>& inputs) const;
 
   std::vector<Outcome<Classes>> classes(const std::vector<Input>& inputs) const;

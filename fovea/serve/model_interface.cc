@@ -1,7 +1,6 @@
 #include "fovea/serve/model_interface.h"
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -45,17 +44,9 @@ std::vector<TensorDescription> given_on_request(const inference::Predictor& pred
   return outputs;
 }
 
-// [C, sides] of the tensors that a model is made for.
-std::vector<int64_t> own_sides(const inference::Predictor& predictor) {
-  std::vector<int64_t> sides = {predictor.loaded().input.in_chans};
-  const auto spec = predictor.loaded().model->input_spec();
-  sides.insert(sides.end(), spec.img_size.begin(), spec.img_size.end());
-  return sides;
-}
-
-// Those of larger ones too, where it takes any size.
+// [C, sides]; -1 where the model takes any size.
 std::vector<int64_t> tensor_shape(const inference::Predictor& predictor) {
-  auto shape = own_sides(predictor);
+  auto shape = own_sides(predictor.loaded());
   if (predictor.kind() == Kind::kMasks || predictor.loaded().model->takes_packed()) {
     std::fill(shape.begin() + 1, shape.end(), -1);
   }
@@ -104,7 +95,7 @@ bool Question::wants(std::string_view output) const {
 
 ModelInterface::ModelInterface(const inference::Predictor& predictor, const ServeOptions& options)
     : options_(options),
-      blank_sides_(own_sides(predictor)),
+      blank_(predictor.loaded()),
       takes_tensors_(!predictor.loaded().model->takes_patches()),
       inputs_{{std::string(kImage), "BYTES", {1}}},
       outputs_(given_by(predictor)),
@@ -257,10 +248,9 @@ ordered_json ModelInterface::config(const std::string& name) const {
           {"parameters", {{"outputs_on_request", {{"string_value", on_request}}}}}};
 }
 
-std::optional<Question> ModelInterface::blank_question(int64_t size) const {
-  if (!takes_tensors_) return std::nullopt;
+Question ModelInterface::blank_question(int64_t size) const {
   Question question;
-  question.inputs.assign(static_cast<size_t>(size), {at::zeros(blank_sides_)});
+  question.inputs.assign(static_cast<size_t>(size), blank_.make());
   question.outputs = outputs_of({});
   return question;
 }

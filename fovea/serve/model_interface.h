@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fovea/inference/predictor.h"
+#include "fovea/serve/blank_input.h"
 #include "fovea/serve/protocol/infer_request.h"
 #include "fovea/serve/serve_options.h"
 
@@ -51,9 +52,8 @@ class ModelInterface {
   nlohmann::ordered_json metadata(const std::string& name) const;
   nlohmann::ordered_json config(const std::string& name) const;
 
-  // For all that the model gives of `size` inputs of zeros, to warm up with; nothing: the model
-  // takes files alone.
-  std::optional<Question> blank_question(int64_t size) const;
+  // For all that the model gives of `size` inputs of no meaning, to warm up with.
+  Question blank_question(int64_t size) const;
 
  private:
   std::vector<inference::Input> images_of(const InputTensor& tensor) const;
@@ -63,7 +63,7 @@ class ModelInterface {
   void check_output(const OutputRequest& output) const;
 
   ServeOptions options_;
-  std::vector<int64_t> blank_sides_;  // [C, sides] of the model's own size
+  BlankInput blank_;
   bool takes_tensors_ = true;
   std::vector<TensorDescription> inputs_, outputs_, optional_outputs_;
 };

@@ -19,6 +19,7 @@ struct ServeOptions {
   int64_t max_queue_size = 128;
   int64_t default_timeout_microseconds = 0;
   int64_t decode_threads = 0;
+  int64_t decoded_budget = 1024;
   int64_t memory_budget = 0;
   bool warm_up = true;
 
@@ -42,6 +43,10 @@ struct ServeOptions {
     v.field("decode_threads", self.decode_threads,
             "threads that decode images while batches are computed; 0: one for each core",
             {.min = 0, .max = 1024});
+    v.field("decoded_budget", self.decoded_budget,
+            "what a model's decoded images and volumes may take while they wait for their pass; "
+            "others are decoded as part of it; 0: all are",
+            {.min = 0, .max = 1e9, .unit = "MiB"});
     v.field("memory_budget", self.memory_budget,
             "what the weights of all models may take together; a model beyond it is not loaded; 0: "
             "no limit",

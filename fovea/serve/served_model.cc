@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/core/log.h"
+#include "fovea/inference/ready_input.h"
 #include "fovea/serve/answers.h"
 #include "fovea/serve/protocol/status_error.h"
 
@@ -38,6 +40,7 @@ struct ServedModel::Job : BatchItem {
   Done done;
   Clock::time_point arrived;
   RequestTimes times;
+  int64_t decoded_bytes = 0;  // of the budget
 };
 
 ServedModel::ServedModel(std::string name, inference::Predictor predictor,
@@ -79,11 +82,16 @@ int64_t ServedModel::weight_bytes() const {
 void ServedModel::warm_up() const {
   for (const int64_t size : {int64_t{1}, options_.max_batch_size}) {
     const auto question = interface_.blank_question(size);
-    if (!question) return;
-    const Question* const questions[] = {&*question};
+    const Question* const questions[] = {&question};
     AnswerTimes times;
     const auto answers = answer(predictor_, questions, times);
-    if (answers.front().error) std::rethrow_exception(answers.front().error);
+    if (!answers.front().error) continue;
+    try {
+      std::rethrow_exception(answers.front().error);
+    } catch (const DataError& error) {  // a client's own images may still be what it takes
+      log_warning(fmt::format("{}: not warmed up: {}", name_, error.what()));
+      return;
+    }
   }
 }
 
@@ -101,8 +109,9 @@ void ServedModel::take_place() {
 }
 
 // Under the lock to the end: whoever drains may take the model away behind it.
-void ServedModel::give_place() {
+void ServedModel::give_place(const Job& job) {
   const std::lock_guard lock(mutex_);
+  decoded_bytes_ -= job.decoded_bytes;
   --num_taken_;
   answered_.notify_all();
 }
@@ -133,19 +142,23 @@ void ServedModel::decode(std::unique_ptr<Job> job) {
     return expire(std::move(late));
   }
   try {
-    auto& inputs = job->question.inputs;
-    auto prepared = predictor_.prepared(inputs);
-    for (auto& one : prepared) one.get();
-    // Attention is shown over the image itself.
-    if (!job->question.wants(kAttention)) {
-      for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = std::move(*prepared[i].value);
-    }
+    if (decoded_bytes_ < options_.decoded_budget << 20) prepare(*job);
     job->times.compute_input = Clock::now() - begin;
   } catch (...) {
     statistics_->end_pending();
     return fail_job(*job, std::current_exception());
   }
   batcher_.push(std::move(job));
+}
+
+void ServedModel::prepare(Job& job) {
+  auto prepared = predictor_.prepared(job.question.inputs);
+  for (auto& one : prepared) one.get();
+  for (size_t i = 0; i < prepared.size(); ++i) {
+    job.question.inputs[i] = std::move(*prepared[i].value);
+    job.decoded_bytes += inference::ready_bytes(job.question.inputs[i]);
+  }
+  decoded_bytes_ += job.decoded_bytes;
 }
 
 void ServedModel::compute(Batch&& batch) {
@@ -207,13 +220,13 @@ void ServedModel::succeed(Job& job, std::vector<OutputTensor>&& outputs) {
             .id = job.question.id,
             .outputs = std::move(outputs)},
            nullptr);
-  give_place();
+  give_place(job);
 }
 
 void ServedModel::fail_job(Job& job, std::exception_ptr error) {
   statistics_->add_failure(Clock::now() - job.arrived);
   job.done({}, std::move(error));
-  give_place();
+  give_place(job);
 }
 
 }  // namespace fovea::serve

@@ -1,6 +1,7 @@
 // A model that answers requests, in batches.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -23,10 +24,11 @@ namespace fovea::serve {
 
 // Note [A request's way]
 // A thread of the server reads the request and takes a place in the queue, or refuses it. A thread
-// of `decoders`, which all models share, decodes and transforms its images (tensors have no need of
-// that). The batcher's thread puts it through the model with others, and calls what waits for the
-// answer. So images are decoded while a batch is computed, and a bad one is known before any batch
-// holds it.
+// of `decoders`, which all models share, decodes and transforms its images or volumes (tensors have
+// no need of that). The batcher's thread puts it through the model with others, and calls what
+// waits for the answer. So images are decoded while a batch is computed, and a bad one is known
+// before any batch holds it. What waits decoded is held to decoded_budget, for a volume may take a
+// hundred times what its file does: once it is spent, inputs go to their batch as they came.
 class ServedModel {
  public:
   // Called once, with the response or with the error that took its place.
@@ -51,6 +53,7 @@ class ServedModel {
   void drain();
   bool is_taking() const;
 
+  const inference::Predictor& predictor() const { return predictor_; }
   nlohmann::ordered_json metadata() const { return interface_.metadata(name_); }
   nlohmann::ordered_json config() const { return interface_.config(name_); }
   // Of its parameters, buffers and their copies in another dtype.
@@ -60,8 +63,9 @@ class ServedModel {
   struct Job;
 
   void take_place();
-  void give_place();
+  void give_place(const Job& job);
   void decode(std::unique_ptr<Job> job);
+  void prepare(Job& job);
   void compute(Batch&& batch);
   void expire(Batch&& batch);
   void succeed(Job& job, std::vector<OutputTensor>&& outputs);
@@ -75,7 +79,8 @@ class ServedModel {
   const std::shared_ptr<ModelStatistics> statistics_;
   mutable std::mutex mutex_;
   std::condition_variable answered_;
-  int64_t num_taken_ = 0;  // requests that are not answered yet
+  std::atomic<int64_t> decoded_bytes_ = 0;  // of requests that are not answered yet
+  int64_t num_taken_ = 0;                   // these
   bool is_draining_ = false;
   Batcher batcher_;
 };

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/scans.h"
 #include "fovea/data/image/png.h"
+#include "fovea/inference/ready_input.h"
 #include "tests/support/close.h"
 #include "tests/train/model_cases.h"
 
@@ -143,8 +145,9 @@ class PredictorTest : public ::testing::Test {
   }
 
   // A PNG file of one gray value and a brighter corner.
-  std::string write_image(const std::string& name, uint8_t value) const {
-    data::Image image{8, 8, 1, std::vector<uint8_t>(64, value)};
+  std::string write_image(const std::string& name, uint8_t value, int64_t height = 8,
+                          int64_t width = 8) const {
+    data::Image image{height, width, 1, std::vector<uint8_t>(height * width, value)};
     image.pixels[0] = 255;
     const auto png = data::encode_png(image);
     return folder_.write(name, {reinterpret_cast<const char*>(png.data()), png.size()});
@@ -184,19 +187,62 @@ TEST_F(PredictorTest, PreparedInputsSayTheSame) {
   const auto good = encoded(write_image("a.png", 10)), bad = encoded(folder_.write("b.png", "no"));
   auto prepared = predictor_.prepared({good, bad});
   EXPECT_THAT(prepared[1].error.value().what(), HasSubstr("b.png"));
-  const auto tensor = prepared[0].get();
-  EXPECT_EQ(std::get<at::Tensor>(tensor.content).sizes(), (std::vector<int64_t>{1, 8, 8}));
-  EXPECT_TRUE(is_same(predictor_.classes({tensor})[0].get().scores,
+  const auto ready = prepared[0].get();
+  EXPECT_EQ(ready_bytes(ready), 8 * 8 * 4);
+  EXPECT_EQ(ready_bytes(good), 0);
+  EXPECT_TRUE(is_same(predictor_.classes({ready})[0].get().scores,
                       predictor_.classes({good})[0].get().scores));
-  EXPECT_TRUE(
-      is_same(predictor_.features({tensor})[0].get(), predictor_.features({good})[0].get()));
+  EXPECT_TRUE(is_same(predictor_.features({ready})[0].get(), predictor_.features({good})[0].get()));
+  EXPECT_TRUE(is_same(predictor_.attention({ready})[0].get().displayed,
+                      predictor_.attention({good})[0].get().displayed));
+  const auto again = predictor_.prepared({ready})[0].get();
+  EXPECT_EQ(std::get<std::shared_ptr<ReadyInput>>(again.content),
+            std::get<std::shared_ptr<ReadyInput>>(ready.content));
   // A tensor is prepared, but may be of another form than the model takes.
+  const Input tensor{at::ones({1, 8, 8})};
   EXPECT_TRUE(is_same(std::get<at::Tensor>(predictor_.prepared({tensor})[0].get().content),
                       std::get<at::Tensor>(tensor.content)));
   EXPECT_THAT(message_of([&] {
                 predictor_.prepared({{at::ones({3, 8, 8})}});
               }),
               HasSubstr("expected [1, H, W]"));
+}
+
+// A batch of prepared inputs is the batch that they would be read as, bit for bit.
+TEST_F(PredictorTest, PreparedInputsShareAPass) {
+  std::vector<std::string> paths = {write_image("a.png", 10), write_image("b.png", 70)};
+  for (const char* name : {"vit_2d", "vit_adaptive_2d", "mae_adaptive_2d", "vit_packed"}) {
+    const auto cases = train::testing::model_cases();
+    const auto chosen = std::find_if(
+        cases.begin(), cases.end(), [&](const auto& one) { return name == std::string(one.name); });
+    const auto predictor = load(write_recipe(folder_, chosen->config(folder_)));
+    const auto& loaded = predictor.loaded();
+    if (loaded.model->takes_packed()) paths.push_back(write_image("wide.png", 120, 4, 16));
+    const auto count = static_cast<int64_t>(paths.size());
+    const auto samples = loaded.open_files(paths);
+    std::vector<data::Batch> parts;
+    for (int64_t i = 0; i < count; ++i) parts.push_back(loaded.fill(samples, i, 1));
+    std::vector<const data::Batch*> places;
+    for (const auto& part : parts) {
+      EXPECT_TRUE(have_rows_alike(part, parts[0]));
+      places.push_back(&part);
+    }
+    const auto found = joined(places), expected = loaded.fill(samples, 0, count);
+    EXPECT_EQ(found.image_shape, expected.image_shape) << name;
+    EXPECT_EQ(found.images, expected.images) << name;
+    EXPECT_EQ(found.patches.tokens, expected.patches.tokens) << name;
+    EXPECT_EQ(found.patches.centers, expected.patches.centers) << name;
+    EXPECT_EQ(found.patches.padding, expected.patches.padding) << name;
+    EXPECT_EQ(found.image_patches.values, expected.image_patches.values) << name;
+    EXPECT_EQ(found.image_patches.grids, expected.image_patches.grids) << name;
+    EXPECT_EQ(found.indices, expected.indices) << name;
+
+    std::vector<Input> ready;
+    for (auto& one : predictor.prepared(file_inputs(paths))) ready.push_back(one.get());
+    auto of_files = predictor.features(file_inputs(paths)), of_ready = predictor.features(ready);
+    for (size_t i = 0; i < paths.size(); ++i)
+      EXPECT_TRUE(is_same(of_ready[i].get(), of_files[i].get())) << name << " " << i;
+  }
 }
 
 TEST_F(PredictorTest, AVolumeMayComeAsBytes) {

@@ -43,33 +43,76 @@ std::vector<float> floats_of(const at::Tensor& tensor) {
 }
 
 // One model, "tiny", of 4 classes with names.
-class InferenceApiTest : public ::testing::Test {
- protected:
-  explicit InferenceApiTest(const ServeOptions& options = {.max_batch_size = 4})
-      : models_(options), api_(models_, {.server_version = "1.2.3", .model_control = true}) {
+struct TinyServer {
+  explicit TinyServer(const ServeOptions& options)
+      : models(options), api(models, {.server_version = "1.2.3", .model_control = true}) {
     ::testing::internal::CaptureStderr();  // of step-0 weights
-    auto source = source_of(folder_, train::testing::tiny_config(folder_), "tiny");
-    const auto names = folder_.file("names.txt");
+    source = source_of(folder, train::testing::tiny_config(folder), "tiny");
+    const auto names = folder.file("names.txt");
     std::ofstream(names) << "rose\ntulip\ndaisy\nlily\n";
     source.options.class_names = names;
-    models_.add(source);
-    models_.load("tiny");
-    predictor_.emplace(source.target, source.options);
+    models.add(source);
+    models.load("tiny");
     ::testing::internal::GetCapturedStderr();
   }
 
+  // The same model, loaded as `fovea predict` does it.
+  inference::Predictor predictor() const {
+    ::testing::internal::CaptureStderr();
+    inference::Predictor loaded(source.target, source.options);
+    ::testing::internal::GetCapturedStderr();
+    return loaded;
+  }
+
+  Folder folder;
+  ModelSource source;
+  ModelRepository models;
+  InferenceApi api;
+};
+
+class ApiTest : public ::testing::Test {
+ protected:
+  explicit ApiTest(TinyServer& server) : models_(server.models), api_(server.api) {}
+
   HttpResponse get(const std::string& path) { return ask(api_, request_to(path)); }
-  std::vector<inference::Input> encoded(const std::vector<std::string>& files) const {
+  static std::vector<inference::Input> encoded(const std::vector<std::string>& files) {
     std::vector<inference::Input> inputs;
     for (const auto& file : files)
       inputs.push_back({inference::EncodedInput{{file.begin(), file.end()}}});
     return inputs;
   }
 
-  Folder folder_;
-  ModelRepository models_;
-  InferenceApi api_;
-  std::optional<inference::Predictor> predictor_;
+  ModelRepository& models_;
+  InferenceApi& api_;
+};
+
+// What these tests ask changes nothing of the server that they share.
+class InferenceApiTest : public ApiTest {
+ protected:
+  InferenceApiTest() : ApiTest(*server_) {}
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<TinyServer>(ServeOptions{.max_batch_size = 4});
+    predictor_ = server_->predictor();
+  }
+  static void TearDownTestSuite() {
+    predictor_.reset();
+    server_.reset();
+  }
+
+  static inline std::optional<inference::Predictor> predictor_;
+
+ private:
+  static inline std::unique_ptr<TinyServer> server_;
+};
+
+struct OwnServer {
+  TinyServer server;
+};
+
+class OwnServerTest : protected OwnServer, public ApiTest {
+ protected:
+  explicit OwnServerTest(const ServeOptions& options = {.max_batch_size = 4})
+      : OwnServer{TinyServer(options)}, ApiTest(server) {}
 };
 
 TEST_F(InferenceApiTest, SaysWhatTheServerIs) {
@@ -283,7 +326,7 @@ TEST_F(InferenceApiTest, ABadImageFailsItsOwnRequestAlone) {
     EXPECT_EQ(answers[static_cast<size_t>(i)].get().status, i % 2 == 0 ? 200 : 400);
 }
 
-TEST_F(InferenceApiTest, CountsWhatItDoes) {
+TEST_F(OwnServerTest, CountsWhatItDoes) {
   ask(api_, images_request("tiny", {png_bytes(0), png_bytes(1), png_bytes(2)}));
   ask(api_, images_request("tiny", {png_bytes(3)}));
   ask(api_, images_request("tiny", {"damaged"}));
@@ -303,7 +346,7 @@ TEST_F(InferenceApiTest, CountsWhatItDoes) {
   EXPECT_EQ(in_buckets, 2U);
 }
 
-TEST_F(InferenceApiTest, ModelsComeAndGo) {
+TEST_F(OwnServerTest, ModelsComeAndGo) {
   const auto post = [&](const std::string& path, const std::string& body = {}) {
     return ask(api_, request_to(path, "POST", body));
   };
@@ -333,7 +376,7 @@ TEST_F(InferenceApiTest, ModelsComeAndGo) {
               HasSubstr("--model-control"));
 }
 
-TEST_F(InferenceApiTest, FinishesWhatItTookAndTakesNoMore) {
+TEST_F(OwnServerTest, FinishesWhatItTookAndTakesNoMore) {
   std::vector<std::future<HttpResponse>> answers;
   for (int i = 0; i < 20; ++i)
     answers.push_back(send(api_, images_request("tiny", {png_bytes(i)})));
@@ -349,12 +392,12 @@ TEST_F(InferenceApiTest, FinishesWhatItTookAndTakesNoMore) {
 }
 
 // Requests that wait for a batch that is never full.
-class WaitingApiTest : public InferenceApiTest {
+class WaitingApiTest : public OwnServerTest {
  protected:
   WaitingApiTest()
-      : InferenceApiTest({.max_batch_size = 8,
-                          .max_queue_delay_microseconds = 50'000'000,
-                          .max_queue_size = 2}) {}
+      : OwnServerTest({.max_batch_size = 8,
+                       .max_queue_delay_microseconds = 50'000'000,
+                       .max_queue_size = 2}) {}
 };
 
 TEST_F(WaitingApiTest, APassedTimeoutIs503) {
@@ -366,6 +409,29 @@ TEST_F(WaitingApiTest, APassedTimeoutIs503) {
   request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   EXPECT_EQ(ask(api_, request).status, 503);
   EXPECT_EQ(models_.statistics("tiny").pending, 0U);
+}
+
+// Decoded beside a pass, what is no image is known long before its batch.
+TEST_F(WaitingApiTest, ABadImageWaitsForNoBatch) {
+  EXPECT_EQ(ask(api_, images_request("tiny", {"no image"})).status, 400);
+}
+
+class NothingAheadApiTest : public OwnServerTest {
+ protected:
+  NothingAheadApiTest()
+      : OwnServerTest({.max_batch_size = 8,
+                       .max_queue_delay_microseconds = 50'000'000,
+                       .decoded_budget = 0}) {}
+};
+
+TEST_F(NothingAheadApiTest, WithoutABudgetImagesAreDecodedInTheirPass) {
+  auto bad = send(api_, images_request("tiny", {"no image"}));
+  auto good = send(api_, images_request("tiny", {png_bytes(40)}, kBinary));
+  EXPECT_EQ(bad.wait_for(std::chrono::milliseconds(30)), std::future_status::timeout);
+  models_.drain();  // which waits for no others
+  EXPECT_EQ(bad.get().status, 400);
+  EXPECT_EQ(floats_of(good.get(), "scores"),
+            floats_of(server.predictor().classes(encoded({png_bytes(40)}))[0].get().scores));
 }
 
 TEST_F(WaitingApiTest, AFullQueueIs503) {

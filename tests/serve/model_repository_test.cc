@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include "fovea/core/files.h"
 #include "fovea/inference/predictor.h"
+#include "fovea/inference/ready_input.h"
 #include "fovea/serve/model_interface.h"
 #include "fovea/serve/served_model.h"
 #include "fovea/train/recipe/inference.h"
@@ -20,6 +23,7 @@ namespace {
 using namespace testing;
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 template <class Call>
@@ -32,7 +36,7 @@ std::string message_of(const Call& call) {
   return "no error";
 }
 
-// Step-0 weights, which a warning says.
+// Step-0 weights, which a warning says, and nothing else.
 void load_quietly(ModelRepository& models, const std::string& name) {
   ::testing::internal::CaptureStderr();
   try {
@@ -41,7 +45,7 @@ void load_quietly(ModelRepository& models, const std::string& name) {
     ::testing::internal::GetCapturedStderr();
     throw;
   }
-  ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), Not(HasSubstr("not warmed up")));
 }
 
 TEST(ModelRepositoryTest, NamesAreTheirOwn) {
@@ -141,24 +145,50 @@ std::string dense_bytes(const at::Tensor& tensor) {
   return {static_cast<const char*>(dense.const_data_ptr()), dense.nbytes()};
 }
 
-// What the predictor says of the same file, output by output; empty: it has no such answer.
-std::string expected_bytes(const inference::Predictor& predictor,
-                           const std::vector<inference::Input>& inputs, const std::string& output) {
-  try {
-    if (output == kScores) return dense_bytes(predictor.classes(inputs)[0].get().scores);
-    if (output == kMask) return number_bytes(predictor.masks(inputs)[0].get().classes.classes);
-    if (output == kVoxels) return number_bytes(predictor.masks(inputs)[0].get().voxels);
-    if (output == kFeatures) return dense_bytes(predictor.features(inputs)[0].get());
-    if (output == kLabels) {
-      const auto scores = predictor.classes(inputs)[0].get().scores;
-      return bytes_tensor({predictor.loaded().class_name(inference::best(scores, 1)[0].label)});
+// What the predictor says of the same file; each question is asked once.
+class Expected {
+ public:
+  Expected(const inference::Predictor& predictor, std::vector<inference::Input> inputs)
+      : predictor_(predictor), inputs_(std::move(inputs)) {}
+
+  // The bytes of an output; empty: there is no such answer.
+  std::string bytes(const std::string& output) {
+    try {
+      if (output == kScores) return dense_bytes(classes().scores);
+      if (output == kMask) return number_bytes(mask().classes.classes);
+      if (output == kVoxels) return number_bytes(mask().voxels);
+      if (output == kFeatures) return dense_bytes(features());
+      if (output == kLabels) {
+        const auto label = inference::best(classes().scores, 1)[0].label;
+        return bytes_tensor({predictor_.loaded().class_name(label)});
+      }
+      if (output == kAttention) predictor_.attention(inputs_)[0].get();
+      return "PNG";
+    } catch (const Error&) {
+      return {};
     }
-    if (output == kAttention) predictor.attention(inputs)[0].get();
-    return "PNG";
-  } catch (const Error&) {
-    return {};
   }
-}
+
+ private:
+  const inference::Classes& classes() {
+    if (!classes_) classes_ = predictor_.classes(inputs_)[0].get();
+    return *classes_;
+  }
+  const at::Tensor& features() {
+    if (!features_) features_ = predictor_.features(inputs_)[0].get();
+    return *features_;
+  }
+  const inference::Mask& mask() {
+    if (!mask_) mask_ = predictor_.masks(inputs_)[0].get();
+    return *mask_;
+  }
+
+  const inference::Predictor& predictor_;
+  std::vector<inference::Input> inputs_;
+  std::optional<inference::Classes> classes_;
+  std::optional<at::Tensor> features_;
+  std::optional<inference::Mask> mask_;
+};
 
 TEST_P(EveryServedModelTest, AnswersAsThePredictorDoes) {
   if (std::string_view(GetParam().name).starts_with("diffusion")) {
@@ -167,26 +197,31 @@ TEST_P(EveryServedModelTest, AnswersAsThePredictorDoes) {
     return;
   }
   load_quietly(models_, "m");
-  ::testing::internal::CaptureStderr();
-  const inference::Predictor predictor(source_.target, source_.options);
-  ::testing::internal::GetCapturedStderr();
+  const auto& predictor = models_.find("m")->predictor();
   const auto path = write_input();
   const auto inputs = inference::file_inputs({path});
+  Expected expected(predictor, inputs);
   const auto response = ask_for(path, outputs(false));
   ASSERT_EQ(response.status, 200) << error_of(response);
   for (const auto& name : outputs(false)) {
-    EXPECT_EQ(binary_of(response, name), expected_bytes(predictor, inputs, name)) << name;
+    EXPECT_EQ(binary_of(response, name), expected.bytes(name)) << name;
   }
   for (const auto& name : outputs(true)) {
     const auto one = ask_for(path, {name});
-    const auto expected = expected_bytes(predictor, inputs, name);
-    EXPECT_EQ(one.status, expected.empty() ? 400 : 200) << name << ": " << error_of(one);
-    if (expected == "PNG") {
+    const auto bytes = expected.bytes(name);
+    EXPECT_EQ(one.status, bytes.empty() ? 400 : 200) << name << ": " << error_of(one);
+    if (bytes == "PNG") {
       EXPECT_THAT(binary_of(one, name).substr(4), StartsWith("\x89PNG")) << name;
-    } else if (!expected.empty()) {
-      EXPECT_EQ(binary_of(one, name), expected) << name;
+    } else if (!bytes.empty()) {
+      EXPECT_EQ(binary_of(one, name), bytes) << name;
     }
   }
+  // Once it is prepared nothing of the file is read any more.
+  const auto ready = predictor.prepared(inputs)[0].get();
+  EXPECT_GT(inference::ready_bytes(ready), 0);
+  std::filesystem::remove(path);
+  Expected of_ready(predictor, {ready});
+  for (const auto& name : outputs(false)) EXPECT_EQ(of_ready.bytes(name), expected.bytes(name));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryServedModelTest,

@@ -31,10 +31,12 @@ def draw(original: Original, source: random.Random, in_turn=None):
         return source.choice(kinds) if in_turn is None else kinds[in_turn % len(kinds)]
     if in_turn is not None:
         kind = ALL_KINDS[in_turn % len(ALL_KINDS)]
-        return kind if original.may_move or kind not in nodes.MOVES else "truncate"
+        is_odd = (kind in nodes.MOVES and not original.may_move) or (kind not in CHANGES and not original.lies_in_a_folder)
+        return "truncate" if is_odd else kind
     chances = [(mutations.MUTATIONS, 0.2), (texts.MUTATIONS, 0.6)] if original.is_text else \
         [(mutations.MUTATIONS, 0.65), (texts.MUTATIONS, 0.15)]
-    chances += [(nodes.NODES, 0.14), (nodes.MOVES, 0.06)] if original.may_move else [(nodes.NODES, 0.2)]
+    if original.lies_in_a_folder:
+        chances += [(nodes.NODES, 0.14), (nodes.MOVES, 0.06)] if original.may_move else [(nodes.NODES, 0.2)]
     if original.may_be_renamed:
         chances.append(([ODD_NAME], 0.05))
     table = source.choices([table for table, _ in chances], [chance for _, chance in chances])[0]

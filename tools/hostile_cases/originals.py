@@ -38,6 +38,7 @@ class Original:
     is_text: bool = False
     also_named: typing.Sequence[str] = ()  # what a message may name instead
     may_move: bool = True  # False: the program itself writes it
+    lies_in_a_folder: bool = True  # False: it is sent, and nothing else than a file can be in its place
     may_be_renamed: bool = False  # it is found by looking into its folder
     surroundings: typing.Sequence[str] = ()  # where there is no victim
 

@@ -3,11 +3,12 @@ import os
 import pathlib
 import shlex
 import shutil
+import sys
 import threading
 
-from . import arrays, images, process, runs, surroundings, verdict, weights
+from . import arrays, http_requests, images, process, runs, served_request, surroundings, verdict, weights
 
-TABLES = [images, arrays, weights, runs, surroundings]
+TABLES = [images, arrays, weights, runs, surroundings, http_requests]
 GROUPS = {name: build for table in TABLES for name, build in table.GROUPS.items()}
 ORIGINALS = [original for table in TABLES for original in table.ORIGINALS]
 
@@ -33,6 +34,8 @@ class Workshop:
         logs = folder.with_name(folder.name + "_logs")
         logs.mkdir(exist_ok=True)
         words = [self.program, *shlex.split(command)]
+        if words[1] == served_request.WORD:
+            words = [sys.executable, served_request.__file__, self.program, *words[2:]]
         if damage is None:
             return process.run(words, folder, logs)
         words += damage.more_words

@@ -177,14 +177,10 @@ memory_limit_mb() {
   say "$free"
 }
 
-unity_files() {  # how many files are compiled at a time: few processors have little to share out
-  if [[ $(cpu_limit) -le 4 ]]; then say 48; else say 16; fi
-}
-
-compile_jobs() {  # how many compilers at once: one a processor, with the memory that so many files need
+compile_jobs() {  # how many compilers at once: one a processor, 1.5 GB of memory each
   local by_cpu by_memory
   by_cpu=$(cpu_limit)
-  by_memory=$(($(memory_limit_mb) / (1200 + 25 * $(unity_files))))
+  by_memory=$(($(memory_limit_mb) / 1500))
   [[ $by_memory -ge 1 ]] || by_memory=1
   say "${FOVEA_JOBS:-$((by_cpu < by_memory ? by_cpu : by_memory))}"
 }
@@ -193,8 +189,7 @@ build() {  # build PRESET [TARGET...]: configures and builds; the compiler's out
   local preset=$1 targets=()
   shift
   [[ $# -eq 0 ]] || targets=(--target "$@")
-  logged "configure-$preset" cmake --preset "$preset" "-DFOVEA_TORCH_DIR=$FOVEA_TORCH_DIR" \
-    "-DFOVEA_UNITY_FILES=$(unity_files)" &&
+  logged "configure-$preset" cmake --preset "$preset" "-DFOVEA_TORCH_DIR=$FOVEA_TORCH_DIR" &&
     cmake --build --preset "$preset" -j "$(compile_jobs)" "${targets[@]}"
 }
 

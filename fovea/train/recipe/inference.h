@@ -84,7 +84,12 @@ struct Inference {
   // DataError. Of a model of packed images one at a time, in its own size.
   at::Tensor preprocess(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
-  // The same on the compute device, as adaptive patches or packed where the model takes them so.
+  // The same as the model takes them, adaptive patches or packed ones among them, on the host; and
+  // these on the compute device, which on the CPU is in the batch's own memory.
+  data::Batch fill(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                   int64_t count) const;
+  TensorBatch on_device(data::Batch& batch) const;
+  // Both.
   PreparedBatch prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                         int64_t count) const;
   // The same of any samples, decoded in threads; each that cannot be read is named. Throws

@@ -125,8 +125,7 @@ ReadSamples Inference::read(const std::shared_ptr<const data::Dataset>& samples,
     result.errors.front() = error;
   }
   if (!result.are_read()) return result;
-  batch->tensors = to_tensors(batch->buffers, 0, static_cast<int64_t>(indices.size()), compute);
-  batch->tensors.variables = channels;
+  batch->tensors = on_device(batch->buffers);
   result.batch = std::move(batch);
   return result;
 }
@@ -138,12 +137,22 @@ at::Tensor Inference::preprocess(const std::shared_ptr<const data::Dataset>& sam
   return at::from_blob(batch.images.data(), batch.image_shape, at::kFloat).clone();
 }
 
+data::Batch Inference::fill(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
+                            int64_t count) const {
+  return read_batch(*this, samples, first, count);
+}
+
+TensorBatch Inference::on_device(data::Batch& batch) const {
+  auto tensors = to_tensors(batch, 0, batch.size(), compute);
+  tensors.variables = channels;
+  return tensors;
+}
+
 PreparedBatch Inference::prepare(const std::shared_ptr<const data::Dataset>& samples, int64_t first,
                                  int64_t count) const {
   PreparedBatch prepared;
-  prepared.buffers = read_batch(*this, samples, first, count);
-  prepared.tensors = to_tensors(prepared.buffers, 0, count, compute);
-  prepared.tensors.variables = channels;
+  prepared.buffers = fill(samples, first, count);
+  prepared.tensors = on_device(prepared.buffers);
   return prepared;
 }
 
