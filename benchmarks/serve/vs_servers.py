@@ -116,7 +116,7 @@ class Predictor:
 
     def __init__(self, args, weights, photos):
         self.process = subprocess.Popen([str(word) for word in (args.predictor, MODEL, weights, args.threads, *photos)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
                                         env={"GOMP_SPINCOUNT": "10000", **os.environ})  # as the program has it
         self.run(1)
 
