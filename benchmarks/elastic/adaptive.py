@@ -104,7 +104,7 @@ def main():
     parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=float, default=3, help="of the smallest batch")
-    parser.add_argument("--longer", type=float, default=4 / 3, help="epochs of the adaptive batch over these")
+    parser.add_argument("--longer", type=float, default=5 / 3, help="epochs of the adaptive batch over these")
     parser.add_argument("--eval-every", type=float, default=0.5, help="epochs between two evaluations")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE")
     provenance.add_report_arguments(parser)
