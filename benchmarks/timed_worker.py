@@ -1,9 +1,14 @@
 """A pipeline in a process of its own, measured window by window, so that rounds can alternate between pipelines.
 
-It prints a line that begins with "ready", then for each number on its standard input, how much to do, one JSON object.
+It prints a line that begins with "ready", then for each number on its standard input, how much to do, one JSON object. Between
+windows it is stopped with all of its helpers, which would else prepare what comes next in the windows of others.
 """
 
+import atexit
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import tempfile
 
@@ -15,21 +20,30 @@ class TimedWorker:
             command = ["taskset", "-c", str(core), *command]
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                        env=env)
+                                        env=env, start_new_session=True)
+        atexit.register(self._signal, signal.SIGKILL)
+
+    def _signal(self, number):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
     def answer(self):
         for line in self.process.stdout:
             if line.startswith(("ready", "{")):
+                self._signal(signal.SIGSTOP)
                 return line
         self.log.seek(0)
         raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "no output")
 
     def measure(self, amount):
+        self._signal(signal.SIGCONT)
         self.process.stdin.write(f"{amount}\n")
         self.process.stdin.flush()
         return json.loads(self.answer())
 
     def close(self):
         self.process.stdin.close()
-        self.process.terminate()
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
         self.process.wait()
+        atexit.unregister(self._signal)
