@@ -23,21 +23,18 @@ rand-m9 needs a Pillow below 13: --old-pillow is a folder that `pip install --ta
 """
 
 import argparse
-import json
 import os
 import pathlib
-import resource
 import statistics
 import sys
 import tempfile
-import time
 
 import provenance
-from timed_worker import TimedWorker
+from timed_worker import TimedWorker, answer_windows
 
 ROOT = provenance.ROOT
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-BATCH, SIDE, WARM_UP = 64, 224, 6
+BATCH, SIDE = 64, 224
 CASES = [("fovea", "decode"), ("fovea", "float32"), ("fovea", "uint8"), ("fovea", "rand-m9"), ("fovea_raw", "float32"),
          ("fovea_raw", "uint8"), ("torchvision_pil", "float32"), ("timm", "float32"), ("timm", "rand-m9"),
          ("torchvision_tensors", "float32"), ("torchvision_tensors", "uint8"), ("dali", "float32"), ("dali", "uint8"),
@@ -131,11 +128,6 @@ def ffcv_raw(folder, output, threads):
     return ffcv(folder, output, threads, "raw")
 
 
-def cpu_seconds():
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
 def work(name, output, folder, threads):
     """Measures a window for each line of the standard input: how many batches."""
     if name not in ("dali",):
@@ -143,17 +135,7 @@ def work(name, output, folder, threads):
         torch.set_num_threads(1)
     batches = iter({"torchvision_pil": torchvision_pil, "timm": timm, "torchvision_tensors": torchvision_tensors,
                     "dali": dali, "ffcv": ffcv, "ffcv_raw": ffcv_raw}[name](folder, output, threads))
-    for _ in range(WARM_UP):
-        next(batches)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        for _ in range(WARM_UP):
-            next(batches)
-        start, cpu_start, images = time.perf_counter(), cpu_seconds(), 0
-        for _ in range(int(line)):
-            images += len(next(batches))
-        seconds = time.perf_counter() - start
-        print(json.dumps({"images": images, "seconds": seconds, "cpu_seconds": cpu_seconds() - cpu_start}), flush=True)
+    answer_windows(batches)
 
 
 def start_worker(case, threads, args):

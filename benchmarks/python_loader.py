@@ -24,12 +24,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import jpeg_loader
 import provenance
-from jpeg_loader import BATCH, MEAN, SIDE, STD, WARM_UP, cpu_seconds
-from timed_worker import TimedWorker
+from jpeg_loader import BATCH, MEAN, SIDE, STD
+from timed_worker import TimedWorker, answer_windows
 
 CASES = ("fovea_python", "program", "torchvision_v2", "dali", "spdl")
 BARS = {"program": 0.95, "torchvision_v2": 2.5, "dali": 2.0, "spdl": 2.0}
@@ -120,17 +119,7 @@ def work(name, folder, threads, recipe):
         import torch
         torch.set_num_threads(1)
     batches = iter(globals()[name](folder, threads, recipe))
-    for _ in range(WARM_UP):
-        next(batches)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        for _ in range(WARM_UP):
-            next(batches)
-        start, cpu_start, images = time.perf_counter(), cpu_seconds(), 0
-        for _ in range(int(line)):
-            images += len(next(batches))
-        seconds = time.perf_counter() - start
-        print(json.dumps({"images": images, "seconds": seconds, "cpu_seconds": cpu_seconds() - cpu_start}), flush=True)
+    answer_windows(batches)
 
 
 class Program:

@@ -8,9 +8,14 @@ import atexit
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
+import sys
 import tempfile
+import time
+
+WARM_UP = 6  # batches
 
 
 class TimedWorker:
@@ -47,3 +52,24 @@ class TimedWorker:
         self._signal(signal.SIGTERM)
         self.process.wait()
         atexit.unregister(self._signal)
+
+
+def _cpu_seconds():
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def answer_windows(batches):
+    """In the process of a worker whose work is to take batches: measures a window for each line of the standard input, a number
+    of them."""
+    for _ in range(WARM_UP):
+        next(batches)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        for _ in range(WARM_UP):
+            next(batches)
+        start, cpu_start, images = time.perf_counter(), _cpu_seconds(), 0
+        for _ in range(int(line)):
+            images += len(next(batches))
+        seconds = time.perf_counter() - start
+        print(json.dumps({"images": images, "seconds": seconds, "cpu_seconds": _cpu_seconds() - cpu_start}), flush=True)

@@ -5,17 +5,16 @@ the server itself does most of the work. A sixth of the requests are damaged, or
     python3 benchmarks/serve/flat.py [--requests 100000] [--clients 16]
 """
 import argparse
-import json
 import pathlib
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks/serve"), str(ROOT / "tools")]
 import load  # noqa: E402
+import served_program  # noqa: E402
 import tiny_run  # noqa: E402
 
 SLICE_SECONDS = 5
@@ -51,10 +50,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         recipe = pathlib.Path(folder) / "tiny.yaml"
         recipe.write_text(tiny_run.RECIPE.format(folder=folder, side=tiny_run.SIDE, batch=20, epochs=2, micro=2, every=3, ranks=1))
-        process = subprocess.Popen([args.fovea, "serve", f"{recipe}=tiny", "--port", "0", "--json", "--threads", "1"],
-                                   stdout=subprocess.PIPE, text=True)
-        try:
-            port = json.loads(process.stdout.readline())["port"]
+        with served_program.serving(args.fovea, f"{recipe}=tiny", "--threads", "1") as (process, first):
+            port = first["port"]
             request = request_of(tiny_run.png(bytes((7 * (x + y)) % 256 for y in range(tiny_run.SIDE) for x in range(tiny_run.SIDE)), tiny_run.SIDE))
             done = 0
             while done < args.requests:
@@ -65,8 +62,6 @@ def main():
                 print(f"{done} requests, {rate:.0f} a second: {resident:.1f} MiB, {descriptors} descriptors", flush=True)
             process.send_signal(signal.SIGTERM)
             print("exit code", process.wait(60))
-        finally:
-            process.kill()
 
 
 if __name__ == "__main__":

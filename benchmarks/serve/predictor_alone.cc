@@ -2,8 +2,8 @@
 // process of its own, one photograph after another.
 //
 //   bench_predictor MODEL WEIGHTS THREADS PHOTO...
-// For each line of standard input, a number of seconds, one line: the milliseconds that each
-// photograph took in that time, as a JSON list.
+// As benchmarks/timed_worker.py asks: a line "ready", then for each line of standard input, a
+// number of seconds, one of JSON: the milliseconds that each photograph took in that time.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,6 +29,8 @@ constexpr size_t kMostBytes = size_t{64} << 20;  // of a photograph
 void answer_lines(const inference::Predictor& predictor,
                   const std::vector<inference::Input>& photos) {
   size_t next = 0;
+  fmt::print("ready\n");
+  std::fflush(stdout);
   for (double seconds = 0; std::cin >> seconds;) {
     std::vector<double> milliseconds;
     const auto begin = Clock::now();
@@ -38,7 +40,7 @@ void answer_lines(const inference::Predictor& predictor,
       milliseconds.push_back(std::chrono::duration<double, std::milli>(now - last).count());
       last = now;
     }
-    fmt::print("[{}]\n", fmt::join(milliseconds, ", "));
+    fmt::print("{{\"milliseconds\": [{}]}}\n", fmt::join(milliseconds, ", "));
     std::fflush(stdout);
   }
 }

@@ -31,6 +31,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "tools")]
 import load  # noqa: E402
 import provenance  # noqa: E402
 import tiny_run  # noqa: E402
+from timed_worker import TimedWorker  # noqa: E402
 
 MODEL = "vit_small_patch16_224"
 TITLES = {"fovea": "Fovea", "litserve": "LitServe, timm", "fastapi": "FastAPI, onnxruntime", "triton": "Triton, Python backend"}
@@ -111,24 +112,13 @@ def started(side, args, weights, onnx, log, request):
             process.wait()
 
 
-class Predictor:
-    """Fovea's own, in a process that waits until it is asked."""
-
-    def __init__(self, args, weights, photos):
-        self.process = subprocess.Popen([str(word) for word in (args.predictor, MODEL, weights, args.threads, *photos)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-                                        env={"GOMP_SPINCOUNT": "10000", **os.environ})  # as the program has it
-        self.run(1)
-
-    def run(self, seconds):
-        """-> milliseconds of each photograph."""
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
+def start_predictor(args, weights, photos):
+    """Fovea's own, in a process that waits until it is asked: of a number of seconds, milliseconds of each photograph."""
+    command = [str(word) for word in (args.predictor, MODEL, weights, args.threads, *photos)]
+    predictor = TimedWorker(command, env={"GOMP_SPINCOUNT": "10000", **os.environ})  # as the program has it
+    predictor.answer()
+    predictor.measure(1)
+    return predictor
 
 
 def against_predictor(args, port, requests, predictor):
@@ -140,8 +130,8 @@ def against_predictor(args, port, requests, predictor):
             if side == "server":
                 sides[side] = statistics.fmean(load.run(port, requests, 1, args.seconds / TURNS, warm_up=0.2)[1])
             else:
-                predictor.run(0.2)
-                sides[side] = statistics.fmean(predictor.run(args.seconds / TURNS))
+                predictor.measure(0.2)
+                sides[side] = statistics.fmean(predictor.measure(args.seconds / TURNS)["milliseconds"])
         pairs.append((sides["server"], sides["predictor"]))
     return pairs
 
@@ -169,7 +159,7 @@ def measure(args, photos, weights, onnx, folder):
                         (rate, load.percentile(latencies, 0.5), load.percentile(latencies, 0.99)))
                     print(f"round {turn + 1}, {side}, {concurrency} clients: {rate:.1f} images a second", file=sys.stderr, flush=True)
                 if side == "fovea" and has_predictor:
-                    predictor = Predictor(args, weights, args.files)
+                    predictor = start_predictor(args, weights, args.files)
                     pairs += against_predictor(args, port, requests, predictor)
                     predictor.close()
     return found, labels, failed, pairs

@@ -18,6 +18,7 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
+import served_program  # noqa: E402
 import tiny_run  # noqa: E402
 
 PATIENCE = 60  # seconds; a busy machine takes its time
@@ -33,16 +34,10 @@ def check(is_so, *what):
 
 @contextlib.contextmanager
 def server(fovea, *words):
-    """The process, and the object of its first line; killed where it has not ended at the end."""
-    process = subprocess.Popen([str(word) for word in (fovea, "serve", *words, "--port", "0", "--json", "--threads", "1")],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        check(line, "no first line:", process.stderr.read() if not line else "")
-        yield process, json.loads(line)
-    finally:
-        process.kill()
-        process.communicate()
+    """The process, and the object of its first line."""
+    with served_program.serving(fovea, *words, "--threads", "1", stderr=subprocess.PIPE) as (process, first):
+        check(first, "no first line:", process.stderr.read() if not first else "")
+        yield process, first
 
 
 def ask(port, method, path, body=None, headers=None):

@@ -4,7 +4,6 @@
 usage: tritonclient_grpc_test.py FOVEA. Exit code 77: no tritonclient here ($FOVEA_PYTHON may name an interpreter that has it), or
 no libfovea_grpc.so.
 """
-import json
 import pathlib
 import queue
 import signal
@@ -108,25 +107,21 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         recipe = pathlib.Path(folder) / "tiny.yaml"
         recipe.write_text(of_http.RECIPE)
-        words = [sys.argv[1], "serve", f"{recipe}=tiny", "--port", "0", "--grpc-port", "0", "--model-control", "--max-body", "1", "--json"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-            line = server.stdout.readline()
-            if not line:
+        with of_http.served_program.serving(sys.argv[1], f"{recipe}=tiny", "--grpc-port", "0", "--model-control", "--max-body", "1",
+                                            stderr=subprocess.PIPE) as (server, first):
+            if not first:
                 errors = server.stderr.read()
                 check("wants libfovea_grpc.so" in errors, "no first line:", errors)
                 print("tritonclient_grpc_test: skipped, libfovea_grpc.so is not built")
                 sys.exit(77)
-            try:
-                first = json.loads(line)
-                client = triton.InferenceServerClient(f"127.0.0.1:{first['grpc_port']}")
-                check_server(client)
-                check_answers(client, tritonclient.http.InferenceServerClient(f"127.0.0.1:{first['port']}"))
-                for part in (check_stream, check_refusals, check_control):
-                    part(client)
-                client.close()
-            finally:
-                server.send_signal(signal.SIGTERM)
-                _, errors = server.communicate(timeout=PATIENCE)
+            client = triton.InferenceServerClient(f"127.0.0.1:{first['grpc_port']}")
+            check_server(client)
+            check_answers(client, tritonclient.http.InferenceServerClient(f"127.0.0.1:{first['port']}"))
+            for part in (check_stream, check_refusals, check_control):
+                part(client)
+            client.close()
+            server.send_signal(signal.SIGTERM)
+            _, errors = server.communicate(timeout=PATIENCE)
             check(server.returncode == 0, "the server ended with", server.returncode, errors)
     print("tritonclient_grpc_test: done")
 

@@ -3,11 +3,9 @@
 
 usage: tritonclient_test.py FOVEA. Exit code 77: no tritonclient here ($FOVEA_PYTHON may name an interpreter that has it).
 """
-import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 
@@ -22,6 +20,7 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+import served_program  # noqa: E402
 import tiny_run  # noqa: E402
 
 RECIPE = """
@@ -115,14 +114,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         recipe = pathlib.Path(folder) / "tiny.yaml"
         recipe.write_text(RECIPE)
-        words = [sys.argv[1], "serve", f"{recipe}=tiny", "--port", "0", "--model-control", "--json"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                client = triton.InferenceServerClient(f"127.0.0.1:{json.loads(server.stdout.readline())['port']}", concurrency=8)
-                for part in (check_server, check_answers, check_tensors, check_refusals, check_control):
-                    part(client)
-            finally:
-                server.send_signal(signal.SIGTERM)
+        with served_program.serving(sys.argv[1], f"{recipe}=tiny", "--model-control") as (server, first):
+            client = triton.InferenceServerClient(f"127.0.0.1:{first['port']}", concurrency=8)
+            for part in (check_server, check_answers, check_tensors, check_refusals, check_control):
+                part(client)
+            server.send_signal(signal.SIGTERM)
             check(server.wait(30) == 0, "the server ended with", server.returncode)
     print("tritonclient_test: done")
 

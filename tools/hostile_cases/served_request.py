@@ -4,12 +4,13 @@ with 0 and the answer, or with 4 and the error. A server that fails at it (500),
     python3 served_request.py FOVEA RECIPE FILE
 """
 import contextlib
-import json
 import pathlib
 import signal
 import socket
-import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))  # as a script its own folder is there
+import served_program  # noqa: E402
 
 WORD = "serve-request"  # of a command in the tables: `serve-request RECIPE FILE`
 PATIENCE = 15  # s
@@ -42,14 +43,12 @@ def tell(name, received):
 
 def main():
     fovea, recipe, path = sys.argv[1:]
-    process = subprocess.Popen([fovea, "serve", f"{recipe}=tiny", "--port", "0", "--json", "--threads", "1", "--max-body", "8"],
-                               stdout=subprocess.PIPE, text=True)
-    port = json.loads(process.stdout.readline())["port"]
-    received = exchange(port, pathlib.Path(path).read_bytes())
-    process.send_signal(signal.SIGTERM)
-    if process.wait(PATIENCE) != 0:
-        print(f"{path}: the server ended with {process.returncode}", file=sys.stderr)
-        return FAULT
+    with served_program.serving(fovea, f"{recipe}=tiny", "--threads", "1", "--max-body", "8") as (process, first):
+        received = exchange(first["port"], pathlib.Path(path).read_bytes())
+        process.send_signal(signal.SIGTERM)
+        if process.wait(PATIENCE) != 0:
+            print(f"{path}: the server ended with {process.returncode}", file=sys.stderr)
+            return FAULT
     return tell(path, received)
 
 
