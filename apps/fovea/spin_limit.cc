@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "fovea/parallel/launcher_variables.h"
+
 namespace fovea::app {
 namespace {
 
@@ -17,10 +19,9 @@ bool is_set(const std::vector<const char*>& environment, std::string_view name) 
   });
 }
 
-// As parallel::launch_from tells them, but for what is wrong with the variables.
 bool is_rank(const std::vector<const char*>& environment) {
-  return is_set(environment, "RANK") || is_set(environment, "OMPI_COMM_WORLD_RANK") ||
-         (is_set(environment, "SLURM_STEP_ID") && is_set(environment, "SLURM_PROCID"));
+  return parallel::launchers_there([&](const char* name) { return is_set(environment, name); })
+      .any();
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "fovea/core/files.h"
 #include "fovea/core/parse_number.h"
 #include "fovea/core/printable.h"
+#include "fovea/parallel/launcher_variables.h"
 
 namespace fovea::parallel {
 namespace {
@@ -203,16 +204,13 @@ void read_collectives(Reader& reader, Launch& launch) {
 }
 
 Launch read_all(Reader& reader) {
-  const bool has_torch = reader.has("RANK") || reader.has("WORLD_SIZE");
-  const bool has_mpi = reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
-  // The shell of a batch job has SLURM_PROCID too, but no step: it is no rank of anything.
-  const bool has_slurm = reader.has("SLURM_STEP_ID") && reader.has("SLURM_PROCID");
-  if (!has_torch && !has_mpi && !has_slurm) return {};
-  if (!has_torch) return has_mpi ? read_open_mpi(reader) : read_slurm(reader);
+  const auto there = launchers_there([&](const char* name) { return reader.has(name); });
+  if (!there.any()) return {};
+  if (!there.torch) return there.mpi ? read_open_mpi(reader) : read_slurm(reader);
   const auto launch = read_torch(reader);
-  if (has_mpi || has_slurm) {
+  if (there.mpi || there.slurm) {
     Reader ignored(reader);  // an outer launcher's own faults are none of ours
-    compare_with(launch, has_mpi ? read_open_mpi(ignored) : read_slurm(ignored), reader);
+    compare_with(launch, there.mpi ? read_open_mpi(ignored) : read_slurm(ignored), reader);
   }
   return launch;
 }
