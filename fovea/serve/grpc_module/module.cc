@@ -7,8 +7,10 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <thread>
 
 #include "fovea/serve/grpc/module_interface.h"
 #include "fovea/serve/grpc_module/service.h"
@@ -18,6 +20,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
+
+constexpr milliseconds kRefusing{500};  // beyond the last answer
 
 std::shared_ptr<grpc::ServerCredentials> credentials_of(const GrpcModuleOptions& options) {
   if (options.certificate == nullptr) return grpc::InsecureServerCredentials();
@@ -70,11 +74,13 @@ class Server {
     return server_ ? port : 0;
   }
 
-  // Requests are refused by us until all are answered: gRPC itself would cut those off that come
-  // while it stops. Then streams whose client says nothing are left.
+  // gRPC itself would cut those off that come while it stops. So requests are refused by us, until
+  // all that were taken are answered and clients that ask one after another have met a refusal.
+  // Then streams whose client says nothing are left.
   bool drain(milliseconds patience) {
     if (!server_) return true;
     const bool is_answered = program_.taken.drain(patience);
+    if (is_answered) std::this_thread::sleep_for(std::min(kRefusing, patience));
     server_->Shutdown(system_clock::now() + (is_answered ? linger_ : milliseconds(0)));
     server_.reset();
     return is_answered;
