@@ -54,11 +54,11 @@ TEST(ProductPathTest, RowsThatTensorCoresDoNotTakeArePadded) {
 TEST(ProductPathTest, GeluOfAProductTakesRowsOfItsWidth) {
   const kernels::HiddenActivation gelu_tanh{kernels::Activation::kGeluTanh}, gelu;
   const ProductCase layer{at::kBFloat16, true, 50432, 3072, 768, true};
-  EXPECT_TRUE(kernels::takes_gelu(layer, gelu_tanh));
-  EXPECT_FALSE(kernels::takes_gelu(layer, gelu));
+  EXPECT_TRUE(kernels::takes_gpu_gelu(layer, gelu_tanh));
+  EXPECT_FALSE(kernels::takes_gpu_gelu(layer, gelu));
   auto other = layer;
   other.N = 12;
-  EXPECT_FALSE(kernels::takes_gelu(other, gelu_tanh));
+  EXPECT_FALSE(kernels::takes_gpu_gelu(other, gelu_tanh));
   EXPECT_TRUE(kernels::takes_gelu_gradient(other, gelu_tanh));
 }
 

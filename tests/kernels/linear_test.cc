@@ -170,11 +170,27 @@ TEST_P(LinearTest, OfANormIsNormedAgainToTheBit) {
   expect_same_gradients(run(true), run(false));
 }
 
+// Whether a gradient is recorded or not, and whoever takes the activation.
+TEST_P(LinearTest, AnActivationThatAProductGivesHasTheBitsOfItsOwnPass) {
+  const kernels::HiddenActivation gelu{kernels::Activation::kGelu};
+  const auto in = x({3, 11, 20}), w = weight(37, 20), b = bias(37);
+  const auto sums = kernels::linear(in, w, b);
+  for (const bool is_recorded : {false, true}) {
+    const auto hidden = kernels::linear_to_activation(
+        in, gelu, w.detach().clone().set_requires_grad(is_recorded), b);
+    if (is_recorded) support::expect_same_bits(hidden.before.detach(), sums, "before");
+    if (!hidden.after.defined()) continue;
+    support::expect_same_bits(hidden.after, kernels::activate(sums, gelu), "after");
+  }
+}
+
 // Kept or made again: of a norm and of an activation.
-TEST(LinearTest, WhatIsKeptForBackwardChangesNoBit) {
-  const Inputs inputs = {random({4, 9, 32}, at::kBFloat16, 1), random({64, 32}, at::kFloat, 2),
-                         random({64}, at::kFloat, 3),          random({32}, at::kFloat, 4),
-                         random({32}, at::kFloat, 5),          random({48, 64}, at::kFloat, 6)};
+TEST_P(LinearTest, WhatIsKeptForBackwardChangesNoBit) {
+  const auto parameter = [](const std::vector<int64_t>& shape, uint64_t seed) {
+    return random(shape, GetParam().parameter, seed);
+  };
+  const Inputs inputs = {x({4, 9, 32}),      parameter({64, 32}, 2), parameter({64}, 3),
+                         parameter({32}, 4), parameter({32}, 5),     parameter({48, 64}, 6)};
   const auto run = [&](const char* choice) {
     kernels::choose_recompute_cheap(choice);
     auto found = support::gradients(

@@ -17,6 +17,7 @@
 #include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "tests/support/close.h"
+#include "tests/support/stored_factor.h"
 #include "tests/support/threads.h"
 
 namespace fovea {
@@ -45,16 +46,11 @@ const std::vector<Sizes> kSizes = {{1, 1, 1},      {32, 32, 32},   {33, 47, 65},
 const std::vector<Sizes> kSizesOfRows = {
     {8, 40, 32}, {33, 32, 64}, {300, 20, 512}, {600, 70, 96}, {100, 130, 1088}};
 
-// values: [rows, columns], as a factor that lies inside of something larger, either way round.
-struct StoredFactor {
-  StoredFactor(const at::Tensor& values, bool is_transposed, int64_t behind = 3) : values(values) {
-    const auto stored = is_transposed ? values.t() : values;
-    whole = at::full({stored.size(0), stored.size(1) + behind},
-                     std::numeric_limits<float>::quiet_NaN(), values.options());
-    whole.narrow(1, 2, stored.size(1)).copy_(stored);
-    factor = {mutable_bits_of(whole) + 2, whole.size(1), is_transposed};
-  }
-  at::Tensor values, whole;
+// Of bfloat16.
+struct StoredFactor : support::StoredFactor {
+  StoredFactor(const at::Tensor& values, bool is_transposed, int64_t behind = 3)
+      : support::StoredFactor(values, is_transposed, behind),
+        factor{mutable_bits_of(whole) + 2, stride(), is_transposed} {}
   Factor factor;
 };
 

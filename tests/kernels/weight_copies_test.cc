@@ -199,6 +199,34 @@ TEST(WeightCopiesTest, LinearGivesTheBitsOfCasts) {
   }
 }
 
+// On the path that takes them; elsewhere nobody asks.
+TEST(WeightCopiesTest, StripsOfALoadedModelAreMadeAgainAfterAChange) {
+  const auto weight = random({70, 40}, at::kFloat, 1).set_requires_grad(true);
+  EXPECT_EQ(kernels::kept_strips(weight), nullptr);
+  {
+    const auto copies = kernels::WeightCopies::of_model({weight});
+    const auto* strips = kernels::kept_strips(weight);
+    ASSERT_NE(strips, nullptr);
+    EXPECT_EQ(kernels::kept_strips(weight), strips);
+    EXPECT_EQ(strips[0], weight[0][0].item<float>());
+    {
+      const at::NoGradGuard no_grad;
+      weight.mul_(3);
+    }
+    EXPECT_EQ(kernels::kept_strips(weight)[0], weight[0][0].item<float>());
+    const auto x = random({3, 40}, at::kFloat, 2);
+    support::expect_same_bits(kernels::linear(x, weight, {}).detach(),
+                              kernels::linear(x, weight.detach().clone(), {}), "y");
+    EXPECT_FALSE(copies->flat().defined()) << "nobody has asked for bfloat16";
+  }
+  EXPECT_EQ(kernels::kept_strips(weight), nullptr);
+}
+
+TEST(WeightCopiesTest, AnOptimizersKeepNoStrips) {
+  const FlatWeights weights;
+  EXPECT_EQ(kernels::kept_strips(weights.first), nullptr);
+}
+
 TEST(WeightCopiesTest, WeightsOutsideOfTheBufferAreRefused) {
   const auto weight = random({5, 8}, at::kFloat, 1);
   EXPECT_THROW(kernels::WeightCopies({{weight, 60}}, 96), Error);

@@ -11,8 +11,8 @@
 #include <hwy/highway.h>
 
 #include "fovea/kernels/cpu/exp.inc"
+#include "fovea/kernels/cpu/highway_targets.h"
 #include "fovea/kernels/cpu/small_product.inc"
-#include "fovea/kernels/kernel_paths.h"
 
 // N tokens, K head_dim, Kp the same padded to whole vectors.
 HWY_BEFORE_NAMESPACE();
@@ -280,51 +280,18 @@ namespace fovea::kernels::cpu {
 HWY_EXPORT(forward);
 HWY_EXPORT(backward);
 
-namespace {
-
-#if (HWY_TARGETS & (HWY_TARGETS - 1)) == 0  // nothing to choose
-#define FOVEA_ATTENTION_DISPATCH(function) HWY_STATIC_DISPATCH(function)
-#else
-#define FOVEA_ATTENTION_DISPATCH(function) (*(HWY_DISPATCH_TABLE(function)[target_index()]))
-
-// Of Highway's targets, which are bits, the wider the lower, those that attention may use.
-int64_t allowed_targets() {
-  switch (kernel_paths().of(KernelOp::kAttention, at::kFloat).path) {
-    case KernelPath::kBaseline:
-      return ~(int64_t{HWY_AVX2} * 2 - 1);
-    case KernelPath::kAvx2:
-      return ~(int64_t{HWY_AVX2} - 1);
-    default:
-      return ~int64_t{0};
-  }
-}
-
-// In the tables of functions, where Highway's own choice stands, but no wider than that.
-size_t target_index() {
-  static const size_t widest = [] {
-    hwy::ChosenTarget allowed;
-    allowed.Update(allowed_targets() & HWY_TARGETS);
-    return allowed.GetIndex();
-  }();
-  auto& chosen = hwy::GetChosenTarget();
-  if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
-  return std::max(chosen.GetIndex(), widest);
-}
-#endif
-
-}  // namespace
-
 void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
                             int64_t N, int64_t K, float scale, int64_t begin, int64_t end,
                             const OutRowsOfHead& out, float* log_sums) {
-  FOVEA_ATTENTION_DISPATCH(forward)(scratch, qkv, N, K, scale, begin, end, out, log_sums);
+  FOVEA_DISPATCH(KernelOp::kAttention, forward)
+  (scratch, qkv, N, K, scale, begin, end, out, log_sums);
 }
 
 void attention_head_backward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
                              const InRowsOfHead& out, const InRowsOfHead& dout,
                              const float* log_sums, int64_t N, int64_t K, float scale,
                              const QkvOfHead<OutRowsOfHead>& gradients) {
-  FOVEA_ATTENTION_DISPATCH(backward)
+  FOVEA_DISPATCH(KernelOp::kAttention, backward)
   (scratch, qkv, out, dout, log_sums, N, K, scale, gradients);
 }
 

@@ -48,7 +48,7 @@ FOVEA_AVX512 inline __m512 derivative_of(__m512 x, const Tail& tail) {
 
 }  // namespace
 
-FOVEA_AVX512 void gelu_bfloat16(const uint16_t* x, int64_t count, uint16_t* y) {
+FOVEA_AVX512 void gelu(const uint16_t* x, int64_t count, uint16_t* y) {
   const bool is_streamed = goes_past_caches(y, count);
   for (int64_t i = 0; i < count; i += 32) {
     const auto mask = first_values(count - i);
@@ -85,13 +85,13 @@ FOVEA_AVX512 inline void differentiate(const uint16_t* dy, const uint16_t* x, in
 
 }  // namespace
 
-FOVEA_AVX512 void gelu_backward_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count,
-                                         uint16_t* dx) {
+FOVEA_AVX512 void gelu_backward(const uint16_t* dy, const uint16_t* x, int64_t count,
+                                uint16_t* dx) {
   differentiate(dy, x, count, dx, nullptr);
 }
 
-FOVEA_AVX512 void gelu_again_bfloat16(const uint16_t* dy, const uint16_t* x, int64_t count,
-                                      uint16_t* dx, uint16_t* y) {
+FOVEA_AVX512 void gelu_again(const uint16_t* dy, const uint16_t* x, int64_t count, uint16_t* dx,
+                             uint16_t* y) {
   differentiate(dy, x, count, dx, y);
 }
 
@@ -109,11 +109,9 @@ namespace {
 
 }  // namespace
 
-void gelu_bfloat16(const uint16_t*, int64_t, uint16_t*) { refuse_bfloat16_gelu(); }
-void gelu_backward_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*) {
-  refuse_bfloat16_gelu();
-}
-void gelu_again_bfloat16(const uint16_t*, const uint16_t*, int64_t, uint16_t*, uint16_t*) {
+void gelu(const uint16_t*, int64_t, uint16_t*) { refuse_bfloat16_gelu(); }
+void gelu_backward(const uint16_t*, const uint16_t*, int64_t, uint16_t*) { refuse_bfloat16_gelu(); }
+void gelu_again(const uint16_t*, const uint16_t*, int64_t, uint16_t*, uint16_t*) {
   refuse_bfloat16_gelu();
 }
 

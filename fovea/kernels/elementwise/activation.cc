@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/float_gelu.h"
 #include "fovea/kernels/cpu/gelu.h"
-#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/work_scope.h"
@@ -37,19 +37,77 @@ constexpr std::array<std::pair<const char*, Activation>, 5> kActivations = {{
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What work(begin, count, out) writes to `out`, a tensor like x, in parallel. `begin` is at a cache
-// line.
+// Calls work(begin, count) for parts of x, in parallel. `begin` is at a cache line.
 template <class Work>
-at::Tensor map_bfloat16(const at::Tensor& x, const Work& work) {
+void for_parts(const at::Tensor& x, const Work& work) {
   constexpr int64_t kUnit = 16384;
-  auto out = at::empty_like(x);
-  auto* to = mutable_bits_of(out);
   const int64_t units = (x.numel() + kUnit - 1) / kUnit;
   at::parallel_for(0, units, 1, [&](int64_t begin, int64_t end) {
     const auto first = begin * kUnit;
-    work(first, std::min(end * kUnit, x.numel()) - first, to + first);
+    work(first, std::min(end * kUnit, x.numel()) - first);
   });
-  return out;
+}
+
+// Values of bfloat16 are their bits.
+template <class Value>
+const Value* values_of(const at::Tensor& x) {
+  return static_cast<const Value*>(x.const_data_ptr());
+}
+template <class Value>
+Value* mutable_values_of(const at::Tensor& x) {
+  return static_cast<Value*>(x.mutable_data_ptr());
+}
+
+// Calls body with a value of the type that x, float32 or bfloat16, is made of.
+template <class Body>
+void in_own_type(const at::Tensor& x, const Body& body) {
+  if (x.scalar_type() == at::kFloat) {
+    body(float());
+  } else {
+    body(uint16_t());
+  }
+}
+
+// x, contiguous -> x Phi(x).
+at::Tensor cpu_gelu(const at::Tensor& x) {
+  auto y = at::empty_like(x);
+  const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
+  in_own_type(x, [&](auto zero) {
+    const auto* from = values_of<decltype(zero)>(x);
+    auto* to = mutable_values_of<decltype(zero)>(y);
+    for_parts(x, [=](int64_t i, int64_t count) { cpu::gelu(from + i, count, to + i); });
+  });
+  return y;
+}
+
+// The gradient of x, contiguous.
+at::Tensor cpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x) {
+  auto dx = at::empty_like(x);
+  const WorkScope work("fovea::gelu_backward", 0, 3 * bytes_of({x}));
+  in_own_type(x, [&](auto zero) {
+    using Value = decltype(zero);
+    const auto *given = values_of<Value>(dy), *from = values_of<Value>(x);
+    auto* to = mutable_values_of<Value>(dx);
+    for_parts(x, [=](int64_t i, int64_t count) {
+      cpu::gelu_backward(given + i, from + i, count, to + i);
+    });
+  });
+  return dx;
+}
+
+// Both, in one pass.
+ActivatedAgain cpu_gelu_again(const at::Tensor& x, const at::Tensor& dy) {
+  auto y = at::empty_like(x), dx = at::empty_like(x);
+  const WorkScope work("fovea::gelu_backward", 0, 4 * bytes_of({x}));
+  in_own_type(x, [&](auto zero) {
+    using Value = decltype(zero);
+    const auto *given = values_of<Value>(dy), *from = values_of<Value>(x);
+    auto *to = mutable_values_of<Value>(dx), *again = mutable_values_of<Value>(y);
+    for_parts(x, [=](int64_t i, int64_t count) {
+      cpu::gelu_again(given + i, from + i, count, to + i, again + i);
+    });
+  });
+  return {y, dx, {}};
 }
 
 class GeluFunction : public torch::autograd::Function<GeluFunction> {
@@ -57,19 +115,12 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_in) {
     const auto x = x_in.contiguous();
     ctx->save_for_backward({x});
-    const WorkScope work("fovea::gelu", 0, 2 * bytes_of({x}));
-    return map_bfloat16(x, [data = bits_of(x)](int64_t begin, int64_t count, uint16_t* to) {
-      cpu::gelu_bfloat16(data + begin, count, to);
-    });
+    return cpu_gelu(x);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const auto x = ctx->get_saved_variables()[0], dy = gradients[0].contiguous();
-    const WorkScope work("fovea::gelu_backward", 0, 3 * bytes_of({x}));
-    const auto *values = bits_of(x), *given = bits_of(dy);
-    return {map_bfloat16(x, [=](int64_t begin, int64_t count, uint16_t* to) {
-      cpu::gelu_backward_bfloat16(given + begin, values + begin, count, to);
-    })};
+    const auto x = ctx->get_saved_variables()[0];
+    return {cpu_gelu_backward(gradients[0].contiguous(), x)};
   }
 };
 
@@ -127,25 +178,11 @@ class GpuGeluFunction : public torch::autograd::Function<GpuGeluFunction> {
 };
 
 bool has_cpu_gelu(const at::Tensor& x) {
-  return x.is_cpu() && x.scalar_type() == at::kBFloat16 && x.numel() > 0 &&
-         kernel_paths().of(KernelOp::kGelu, at::kBFloat16).path == KernelPath::kAvx512Bf16;
+  return x.is_cpu() && x.numel() > 0 && has_own_gelu(x.scalar_type());
 }
 
-// libtorch's own takes three times as long as memory for bfloat16 on a CPU; for float32 it keeps
-// up.
 at::Tensor exact_gelu(const at::Tensor& x) {
   return has_cpu_gelu(x) ? GeluFunction::apply(x) : at::gelu(x);
-}
-
-ActivatedAgain cpu_gelu_again(const at::Tensor& x, const at::Tensor& dy) {
-  const WorkScope work("fovea::gelu_backward", 0, 4 * bytes_of({x}));
-  auto y = at::empty_like(x);
-  const auto *values = bits_of(x), *given = bits_of(dy);
-  auto* again = mutable_bits_of(y);
-  auto dx = map_bfloat16(x, [=](int64_t begin, int64_t count, uint16_t* to) {
-    cpu::gelu_again_bfloat16(given + begin, values + begin, count, to, again + begin);
-  });
-  return {y, dx, {}};
 }
 
 }  // namespace
@@ -155,6 +192,11 @@ TORCH_LIBRARY_FRAGMENT(fovea, m) {
   m.def(
       "gelu_backward(Tensor dy, Tensor x, bool is_tanh, bool with_output, bool with_sums) -> "
       "(Tensor, Tensor, Tensor)");
+}
+
+bool has_own_gelu(at::ScalarType dtype) {
+  if (dtype != at::kFloat && dtype != at::kBFloat16) return false;
+  return kernel_paths().of(KernelOp::kGelu, dtype).path != KernelPath::kReference;
 }
 
 Activation activation_from_name(const std::string& name) {

@@ -28,13 +28,16 @@ struct HiddenActivation {
 };
 at::Tensor activate(const at::Tensor& x, const HiddenActivation& activation);
 
+// Whether GELU of this dtype is ours on this CPU, and not libtorch's.
+bool has_own_gelu(at::ScalarType dtype);
+
 struct ActivatedAgain {
   at::Tensor y;         // activate(x), to the bit; undefined where it is not wanted
   at::Tensor dx;        // the gradient of x
   at::Tensor row_sums;  // of dx over all dims but the last, [F] float32; undefined: nobody has them
 };
 // Of a backward pass that kept x. dy: the gradient of y. GELU is one pass over memory on a GPU,
-// which gives the sums as well, and in bfloat16 with AVX-512 BF16.
+// which gives the sums as well, and on a CPU where it is ours.
 ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
                               const HiddenActivation& activation, bool wants_output = true);
 

@@ -77,7 +77,7 @@ bool takes_gelu_gradient(const ProductCase& product, const HiddenActivation& act
   return takes_gelu_of_rows(product, product.K, activation);
 }
 
-bool takes_gelu(const ProductCase& product, const HiddenActivation& activation) {
+bool takes_gpu_gelu(const ProductCase& product, const HiddenActivation& activation) {
   return takes_gelu_of_rows(product, product.N, activation);
 }
 

@@ -19,7 +19,7 @@ bool has_gpu_products(const at::Tensor& x);
 bool takes_gelu_gradient(const ProductCase& product, const HiddenActivation& activation);
 
 // Whether a product's end can give gelu_tanh of it as well.
-bool takes_gelu(const ProductCase& product, const HiddenActivation& activation);
+bool takes_gpu_gelu(const ProductCase& product, const HiddenActivation& activation);
 
 // As in matrix_products.h, for ProductPath::kFused. Bits are the same each time.
 at::Tensor gpu_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -35,10 +35,7 @@ bool adds_weight_gradients(const at::Tensor& dy, const at::Tensor& x);
 at::Tensor add_weight_gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& sum,
                                 bool wants_bias);
 
-struct ProductAndGelu {
-  at::Tensor product, gelu;  // [M, N]
-};
-// The product and its gelu_tanh, for cases that takes_gelu.
+// The product and its gelu_tanh, for cases that takes_gpu_gelu.
 ProductAndGelu gpu_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                     const at::Tensor& bias);
 

@@ -1,9 +1,12 @@
 #include "fovea/kernels/linear/linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
 
 #include "fovea/core/error.h"
@@ -87,7 +90,8 @@ struct AroundProduct {
   std::optional<HiddenActivation> activation{};  // of x
   at::Tensor activated{};                        // that, where it is there
   std::optional<NormedRows> normed{};            // what x was made of
-  at::Tensor* gelu = nullptr;                    // becomes gelu_tanh of the result
+  at::Tensor* gelu = nullptr;                    // becomes the activation of the result
+  bool needs_product = true;                     // the result itself, beside that
 };
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
@@ -186,9 +190,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
                          bytes_of({rows, factor, own_bias, added}) + (around.gelu ? 2 : 1) * made);
     if (!around.gelu) return product(rows, factor, own_bias, added);
-    const auto [y, gelu] = gpu_product_and_gelu(rows, factor, own_bias);
+    const auto [y, gelu] = product_and_gelu(rows, factor, own_bias, around.needs_product);
     *around.gelu = gelu;
-    return y;
+    return y.defined() ? y : gelu;
   }
 
   static std::optional<HiddenActivation> activation_of(AutogradContext& ctx) {
@@ -217,6 +221,12 @@ void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::T
       c10::str(at::IntArrayRef(expected)), c10::toString(x.scalar_type()));
 }
 
+bool is_differentiated(std::initializer_list<at::Tensor> inputs) {
+  return at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& x) {
+           return x.defined() && x.requires_grad();
+         });
+}
+
 std::optional<NormedRows> rows_that_are_there(const LinearInput& input) {
   const auto& rows = input.normed.rows;
   return rows && rows->are_there() ? rows : std::nullopt;
@@ -242,7 +252,8 @@ HiddenFeatures linear_to_activation(const LinearInput& input, const HiddenActiva
   hidden.before =
       LinearFunction::apply(x, weight, where_defined(bias), where_defined({}),
                             AroundProduct{.normed = rows_that_are_there(input),
-                                          .gelu = gives_gelu ? &hidden.after : nullptr});
+                                          .gelu = gives_gelu ? &hidden.after : nullptr,
+                                          .needs_product = is_differentiated({x, weight, bias})});
   if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
   return hidden;
 }

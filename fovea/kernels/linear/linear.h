@@ -44,7 +44,8 @@ struct HiddenFeatures {
 };
 
 // linear(), with what the activation makes of it where that costs no pass over memory: gelu_tanh on
-// a GPU, of the sum before it is rounded.
+// a GPU, of the sum before it is rounded; GELU of float32 with AVX2. Where no gradient is recorded
+// `before` may be that, too.
 HiddenFeatures linear_to_activation(const LinearInput& x, const HiddenActivation& activation,
                                     const at::Tensor& weight, const at::Tensor& bias);
 

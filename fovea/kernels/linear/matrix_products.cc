@@ -11,6 +11,7 @@
 #include "fovea/kernels/linear/gpu_products.h"
 #include "fovea/kernels/linear/padded_products.h"
 #include "fovea/kernels/linear/product_path.h"
+#include "fovea/kernels/linear/strip_products.h"
 
 // M rows (all leading dims together), K input width, N output width.
 namespace fovea::kernels {
@@ -21,11 +22,6 @@ cpu::PanelUnit unit_of(ProductPath path) {
 }
 
 at::Tensor as_float(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
-
-// [rows, columns], of which one dim is dense.
-at::Tensor with_dense_dim(const at::Tensor& x) {
-  return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous();
-}
 
 cpu::Factor factor_of(const at::Tensor& x) {
   const bool is_transposed = x.stride(1) != 1;
@@ -85,6 +81,10 @@ at::Tensor plus(const at::Tensor& y, const at::Tensor& residual) {
 
 }  // namespace
 
+at::Tensor with_dense_dim(const at::Tensor& x) {
+  return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous();
+}
+
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const at::Tensor& residual) {
   const auto path = product_path(case_of_input(x, weight.size(0)));
@@ -102,12 +102,25 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
       return product_of_panels(unit_of(path), x, weight.t(), bias, residual);
+    case ProductPath::kStrips:
+      return product_with_weight_strips(x, weight, bias, residual);
     case ProductPath::kBlas:
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
       return plus(float_product(path, x, weight, bias), residual);
   }
   refuse_path(path);
+}
+
+bool takes_gelu(const ProductCase& product, const HiddenActivation& activation) {
+  if (product_path(product) != ProductPath::kStrips) return takes_gpu_gelu(product, activation);
+  return activation.kind == Activation::kGelu && !activation.is_gated && has_own_gelu(at::kFloat);
+}
+
+ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& bias, bool needs_product) {
+  return x.is_cpu() ? strip_product_and_gelu(x, weight, bias, needs_product)
+                    : gpu_product_and_gelu(x, weight, bias);
 }
 
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
@@ -125,6 +138,8 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
       return product_of_panels(unit_of(path), dy, weight, {});
+    case ProductPath::kStrips:
+      return product_of_strips(dy, weight);
     case ProductPath::kBlas:
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
@@ -147,6 +162,8 @@ WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
       return weight_gradients_of_panels(unit_of(path), dy, x, wants_bias);
+    case ProductPath::kStrips:
+      return {product_of_strips(dy.t(), x), {}};
     case ProductPath::kFewRows:
     case ProductPath::kBlas:
     case ProductPath::kOneDnn:

@@ -5,13 +5,30 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "fovea/kernels/elementwise/activation.h"
+#include "fovea/kernels/linear/product_path.h"
+
 namespace fovea::kernels {
+
+// x, [rows, columns], or a copy of which one dim is dense.
+at::Tensor with_dense_dim(const at::Tensor& x);
 
 // x: [M, K], weight: [N, K], bias: [N] or undefined, residual: [M, N] or undefined, all of one
 // dtype
 // -> x weight^T + bias + residual: [M, N].
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const at::Tensor& residual = {});
+
+// Whether a product's end can give what the activation makes of it as well: gelu_tanh on a GPU,
+// GELU on strips. With the bits of activate() on a CPU.
+bool takes_gelu(const ProductCase& product, const HiddenActivation& activation);
+
+struct ProductAndGelu {
+  at::Tensor product, gelu;  // [M, N]
+};
+// Both, for cases that takes_gelu. Where the product by itself is not needed it may be undefined.
+ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& bias, bool needs_product);
 
 // dy: [M, N], weight: [N, K] -> dy weight: [M, K].
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight);

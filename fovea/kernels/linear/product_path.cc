@@ -48,9 +48,10 @@ ProductPath cpu_path(const ProductCase& product) {
       return is_bfloat16 ? ProductPath::kFewRows : ProductPath::kOneDnn;
     case KernelPath::kMkl:
       return ProductPath::kMkl;
-    case KernelPath::kBaseline:
     case KernelPath::kAvx2:
     case KernelPath::kAvx512:
+      return ProductPath::kStrips;
+    case KernelPath::kBaseline:
       return ProductPath::kBlas;
   }
   fail("linear has no path {}", static_cast<int>(path));

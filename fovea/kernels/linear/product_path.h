@@ -17,6 +17,7 @@ enum class ProductPath {
   kPanels,         // bfloat16 on AVX-512 (cpu/panel_product.h)
   kPanelsInTiles,  // the same on AMX
   kFewRows,        // bfloat16 by libtorch, which asks oneDNN, in blocks where it would split sums
+  kStrips,         // float32 on AVX2 (cpu/strip_product.h)
   kBlas,           // float32 by libtorch's BLAS, in blocks of one thread each
   kOneDnn,         // float32 by oneDNN, in such blocks where it would split sums
   kMkl,            // float32 by MKL, in parts where it forms sums alike

@@ -8,6 +8,8 @@
 #include <mutex>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/strip_product.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -19,6 +21,7 @@ struct WeightCopies::Buffer {
   std::mutex mutex;  // copies are made one by one: backward passes have threads of their own
   int64_t num_elements;
   at::Tensor flat;
+  bool keeps_strips = false;
 };
 
 struct WeightCopies::Copy final : c10::BackendMeta {
@@ -31,18 +34,23 @@ struct WeightCopies::Copy final : c10::BackendMeta {
     return {};
   }
 
-  bool is_current(const at::Tensor& weight) const {
-    return version.load(std::memory_order_acquire) == weight._version() &&
+  bool is_current(const at::Tensor& weight) const { return is_of(weight, version); }
+  bool is_of(const at::Tensor& weight, const std::atomic<int64_t>& copied) const {
+    return copied.load(std::memory_order_acquire) == weight._version() &&
            weight.const_data_ptr() == data;
   }
   // Undefined where the weight has left the flat buffer.
   at::Tensor of(const at::Tensor& weight);
   void make(const at::Tensor& weight);
+  // Null where the weight has moved.
+  const float* strips_of(const at::Tensor& weight);
 
   int64_t begin;
   const void* data;                  // of the weight, within its flat buffer
   std::atomic<int64_t> version{-1};  // of the weight when the copy was made; -1: never
   at::Tensor values;                 // view of the buffer, shaped as the weight; set once
+  std::atomic<int64_t> strips_version{-1};
+  cpu::AlignedBuffer<float> strips;
   std::shared_ptr<Buffer> buffer;
 };
 
@@ -66,6 +74,19 @@ void WeightCopies::Copy::make(const at::Tensor& weight) {
   const WorkScope work("fovea::weight_copy", 0, bytes_of({weight, values}));
   values.copy_(weight);
   version.store(weight._version(), std::memory_order_release);
+}
+
+const float* WeightCopies::Copy::strips_of(const at::Tensor& weight) {
+  if (is_of(weight, strips_version)) return strips.data();
+  if (weight.const_data_ptr() != data) return nullptr;
+  const std::lock_guard lock(buffer->mutex);
+  if (is_of(weight, strips_version)) return strips.data();
+  const int64_t N = weight.size(0), K = weight.size(1);
+  const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
+  auto* to = strips.reserve(cpu::packed_strips_size(K, N));
+  cpu::pack_strips({weight.const_data_ptr<float>(), K, /*is_transposed=*/true}, K, N, to);
+  strips_version.store(weight._version(), std::memory_order_release);
+  return to;
 }
 
 WeightCopies::WeightCopies(const std::vector<Place>& places, int64_t num_elements)
@@ -92,7 +113,9 @@ std::unique_ptr<WeightCopies> WeightCopies::of_model(const std::vector<at::Tenso
     places.push_back({weight, end});
     end += (weight.numel() + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
-  return std::make_unique<WeightCopies>(places, end);
+  auto copies = std::make_unique<WeightCopies>(places, end);
+  copies->buffer_->keeps_strips = true;
+  return copies;
 }
 
 WeightCopies::~WeightCopies() {
@@ -123,6 +146,13 @@ void WeightCopies::stay_current(const std::vector<bool>& were_current) {
   for (size_t i = 0; i < copies_.size(); ++i) {
     if (were_current.at(i)) copies_[i].copy->version = copies_[i].weight._version();
   }
+}
+
+const float* kept_strips(const at::Tensor& weight) {
+  auto* meta = weight.unsafeGetTensorImpl()->get_backend_meta();
+  auto* kept = dynamic_cast<WeightCopies::Copy*>(meta);
+  if (!kept || !kept->buffer->keeps_strips || weight.is_inference()) return nullptr;
+  return kept->strips_of(weight);
 }
 
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {

@@ -23,6 +23,10 @@ namespace fovea::kernels {
 // stays as it is.
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 
+// What cpu::pack_strips makes of `weight` [N, K] transposed, where a WeightCopies keeps that; else
+// null. Not to be kept longer than the weight stays as it is.
+const float* kept_strips(const at::Tensor& weight);
+
 // bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, side by side, as
 // long as it lives. A copy is stale once its weight's version has moved on, whoever wrote to it;
 // what changes values without that says so (Optimizer::mark_changed). Not for weights that are
@@ -35,7 +39,8 @@ class WeightCopies {
     int64_t begin = 0;
   };
   // Of weights that are in no flat buffer, each alone in its memory. Those of other dtypes, or not
-  // contiguous, are left out.
+  // contiguous, are left out. Keeps packed strips, too, of the weights that products on this
+  // processor take so: they are multiplied by again and again, and seldom change.
   static std::unique_ptr<WeightCopies> of_model(const std::vector<at::Tensor>& weights);
   WeightCopies(const std::vector<Place>& places, int64_t num_elements);
   ~WeightCopies();
@@ -54,6 +59,7 @@ class WeightCopies {
 
  private:
   friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
+  friend const float* kept_strips(const at::Tensor& weight);
 
   struct Buffer;
   struct Copy;

@@ -112,6 +112,7 @@ BenchResult bench_model(const BenchOptions& options) {
   result.step_ms = 1e3 * median;
   result.step_ms_min = 1e3 * seconds.front();
   result.step_ms_max = 1e3 * seconds.back();
+  result.step_ms_p99 = 1e3 * seconds[(seconds.size() - 1) * 99 / 100];
   result.cpu_ms = 1e3 * cpu / static_cast<double>(options.steps);
   result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
   result.peak_memory_bytes = kernels::peak_memory_bytes(compute.device);
@@ -141,6 +142,7 @@ std::string BenchResult::to_json() const {
                                          {"step_ms", step_ms},
                                          {"step_ms_min", step_ms_min},
                                          {"step_ms_max", step_ms_max},
+                                         {"step_ms_p99", step_ms_p99},
                                          {"cpu_ms", cpu_ms},
                                          {"gflops_per_second", gflops_per_second},
                                          {"gemm_gflops_per_second", gemm_gflops_per_second},

@@ -42,7 +42,7 @@ struct BenchResult {
   int64_t steps = 0;
   double images_per_second = 0;  // of the median step
   double step_ms = 0;            // median
-  double step_ms_min = 0, step_ms_max = 0;
+  double step_ms_min = 0, step_ms_max = 0, step_ms_p99 = 0;
   double cpu_ms = 0;  // processor time of the process for a step, mean
   double gflops_per_second =
       0;  // of matrix products: 2 a multiply-add, backward counted as twice the forward

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Inference of `fovea bench model` against OpenVINO and ONNX Runtime, which run the file that `fovea export` writes.
+
+All are given the same weights and images first and must agree in their logits. Then each case is timed in rounds that alternate
+between them, each measurement in a process of its own, with the same threads, batch and dtype. The peers get a file of that very batch
+size; what they compile is not timed. ONNX Runtime has no bfloat16 on CPUs.
+
+    python3 benchmarks/vs_openvino.py [--models vit_small_patch16_224 ...] [--batches 1 4 16 32] [--dtypes float32 bfloat16] [--write]
+
+Its Python needs openvino, onnxruntime, numpy and safetensors.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench_model
+import provenance
+
+ROOT = provenance.ROOT
+MODELS = ["vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224"]
+TITLES = {"fovea": "Fovea", "openvino": "OpenVINO", "onnxruntime": "ONNX Runtime"}
+HAS_DTYPE = {"fovea": ("float32", "bfloat16"), "openvino": ("float32", "bfloat16"), "onnxruntime": ("float32",)}
+LIMITS = {"float32": 1e-4, "bfloat16": 5e-2}  # of the largest logit
+
+
+def runner(peer, file, threads, dtype):
+    """images [B, C, H, W] -> logits, by a peer."""
+    if peer == "onnxruntime":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        name = session.get_inputs()[0].name
+        return lambda images: session.run(None, {name: images})[0]
+    import openvino
+
+    precision = {"float32": "f32", "bfloat16": "bf16"}[dtype]
+    model = openvino.Core().compile_model(file, "CPU", {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads,
+                                                         "PERFORMANCE_HINT": "LATENCY"})
+    request = model.create_infer_request()
+    return lambda images: request.infer([images], share_inputs=True, share_outputs=True)[model.output(0)]
+
+
+def worker(args):
+    """One measurement of a peer, printed as one JSON object; with --out its logits instead."""
+    import numpy as np
+
+    run = runner(args.worker, args.file, args.threads, args.dtype)
+    if args.out:
+        np.save(args.out, np.concatenate([run(image[None]).copy() for image in np.load(args.images)]))
+        return
+    images = np.load(args.images)
+    for _ in range(args.warmup):
+        run(images)
+    seconds = []
+    cpu_start = time.process_time()
+    for _ in range(args.steps):
+        start = time.perf_counter()
+        run(images)
+        seconds.append(time.perf_counter() - start)
+    cpu_ms = 1e3 * (time.process_time() - cpu_start) / args.steps
+    median = statistics.median(seconds)
+    print(json.dumps({"images_per_second": len(images) / median, "step_ms": 1e3 * median, "cpu_ms": cpu_ms,
+                      "step_ms_p99": 1e3 * sorted(seconds)[int(0.99 * (len(seconds) - 1))]}))
+
+
+def worker_command(args, peer, file, images, dtype, *more):
+    return [sys.executable, __file__, "--worker", peer, "--file", file, "--images", images, "--dtype", dtype, "--threads", args.threads,
+            "--steps", args.steps, "--warmup", args.warmup, *more]
+
+
+def save_weights(args, model, folder, env):
+    """The weights that `fovea bench model` starts with, a head of noise instead of zeros, and the shape of an image."""
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    step = folder / "step.safetensors"
+    command = bench_model.command(args.fovea, model, "float32", "train", args, batch_size=1, steps=1, warmup=0)
+    subprocess.run([str(part) for part in [*command, "--gradients", step]], check=True, env=env, stdout=subprocess.DEVNULL)
+    tensors = load_file(step)
+    weights = {name.removeprefix("weights."): value for name, value in tensors.items() if name.startswith("weights.")}
+    draw = np.random.default_rng(0)
+    weights["head.weight"] = (0.02 * draw.standard_normal(weights["head.weight"].shape)).astype(np.float32)
+    save_file(weights, folder / "weights.safetensors")
+    return folder / "weights.safetensors", tensors["images"].shape[1:]
+
+
+def export(args, model, weights, batch, folder, env):
+    file = folder / f"{model}_{batch}.onnx"
+    command = [args.fovea, "export", model, "--weights", weights, "--batch-size", batch, file]
+    subprocess.run([str(part) for part in command], check=True, env=env, stdout=subprocess.DEVNULL)
+    return file
+
+
+def compare(args, model, weights, shape, folder, env):
+    """Text: how far each peer's logits are from Fovea's, by dtype. Ends the script where it is too far."""
+    import numpy as np
+    from safetensors.numpy import load_file, save_file
+
+    images = np.random.default_rng(1).standard_normal((4, *shape)).astype(np.float32)
+    save_file({"images": images}, folder / "images.safetensors")
+    np.save(folder / "images.npy", images)
+    file = export(args, model, weights, 1, folder, env)
+    found = []
+    for dtype in args.dtypes:
+        ours = folder / "ours.safetensors"
+        command = [args.fovea, "predict", model, folder / "images.safetensors", "--weights", weights, "--dtype", dtype, "--device", "cpu",
+                   "--out", ours]
+        subprocess.run([str(part) for part in command], check=True, env=env, stdout=subprocess.DEVNULL)
+        logits = load_file(ours)["logits"].astype(np.float32)
+        for peer in [peer for peer in args.peers if dtype in HAS_DTYPE[peer]]:
+            out = folder / "theirs.npy"
+            command = worker_command(args, peer, file, folder / "images.npy", dtype, "--out", out)
+            subprocess.run([str(part) for part in command], check=True, env=env, stdout=subprocess.DEVNULL)
+            theirs = np.load(out)
+            difference = abs(logits - theirs).max() / abs(theirs).max()
+            if not difference <= LIMITS[dtype]:
+                sys.exit(f"{model}, {peer}, {dtype}: logits differ by {difference:.2e} of the largest; expected at most {LIMITS[dtype]}")
+            found.append(f"{TITLES[peer]} {dtype} {difference:.1e}")
+    return f"{model}: " + ", ".join(found)
+
+
+def race(args, model, weights, shape, batch, dtype, folder, env):
+    """-> a list of rounds, each a result by side."""
+    import numpy as np
+
+    file = export(args, model, weights, batch, folder, env)
+    images = folder / f"batch_{batch}.npy"
+    np.save(images, np.random.default_rng(2).standard_normal((batch, *shape)).astype(np.float32))
+    sides = {"fovea": bench_model.command(args.fovea, model, dtype, "infer", args, batch_size=batch, device="cpu")}
+    sides |= {peer: worker_command(args, peer, file, images, dtype) for peer in args.peers if dtype in HAS_DTYPE[peer]}
+    names, rounds = list(sides), []
+    for turn in range(args.rounds):
+        first = turn % len(names)
+        found = {name: bench_model.run_json(sides[name], env=env) for name in names[first:] + names[:first]}
+        rounds.append(found)
+        print(f"{model} {dtype} {batch}: " + ", ".join(f"{name} {found[name]['images_per_second']:.2f}" for name in names) + " img/s",
+              file=sys.stderr, flush=True)
+    file.unlink()
+    return rounds
+
+
+def ratios(rounds, peer, key, is_rate):
+    """The median of Fovea's over the peer's, above 1 where Fovea is the faster; with their range."""
+    if peer not in rounds[0]:
+        return "-"
+    found = sorted(turn["fovea"][key] / turn[peer][key] if is_rate else turn[peer][key] / turn["fovea"][key] for turn in rounds)
+    return f"{statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})"
+
+
+def table(args, results):
+    head = ["model", "dtype", "batch", "Fovea img/s"]
+    for peer in args.peers:
+        head += [f"{TITLES[peer]} img/s", "ratio", "by processor time"]
+    head.append("p50 / p99 of a batch, ms: " + ", ".join(TITLES[side] for side in ("fovea", *args.peers)))
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for (model, dtype, batch), rounds in results.items():
+        def median(side, key, rounds=rounds):
+            return statistics.median(turn[side][key] for turn in rounds)
+
+        cells = [model, dtype, str(batch), f"{median('fovea', 'images_per_second'):.2f}"]
+        for peer in args.peers:
+            cells.append(f"{median(peer, 'images_per_second'):.2f}" if peer in rounds[0] else "-")
+            cells += [ratios(rounds, peer, "images_per_second", True), ratios(rounds, peer, "cpu_ms", False)]
+        cells.append(", ".join(f"{median(side, 'step_ms'):.1f} / {median(side, 'step_ms_p99'):.1f}" if side in rounds[0] else "-"
+                               for side in ("fovea", *args.peers)))
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def report(args, results, agreement):
+    import onnxruntime
+    import openvino
+
+    lines = [
+        "# Inference on a CPU: Fovea, OpenVINO and ONNX Runtime", "",
+        f"{provenance.line()} {args.threads} threads. OpenVINO {openvino.__version__.split('-')[0]}, ONNX Runtime {onnxruntime.__version__}, on "
+        "the files of `fovea export` with that batch size.", "",
+        f"Command: `benchmarks/vs_openvino.py --models {' '.join(args.models)} --batches {' '.join(map(str, args.batches))} --dtypes "
+        f"{' '.join(args.dtypes)} --peers {' '.join(args.peers)} --rounds {args.rounds} --steps {args.steps} --threads {args.threads}`. "
+        f"Medians of {args.steps} batches in each of {args.rounds} alternating rounds; a ratio is the median of the rounds' ratios of Fovea "
+        "to the peer left of it, above 1 where Fovea is faster, in brackets their range; by processor time, which other programs hardly "
+        "change, likewise.", "",
+        "On the same weights and images, largest difference of logits over the largest logit: " + "; ".join(agreement) + ".", "",
+        *table(args, results)]
+    provenance.show(args, "vs_openvino", lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 16, 32])
+    parser.add_argument("--dtypes", nargs="+", choices=list(LIMITS), default=["float32"])
+    parser.add_argument("--peers", nargs="+", choices=["openvino", "onnxruntime"], default=["openvino", "onnxruntime"])
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--warmup", type=int, default=3)
+    for name in ("--worker", "--file", "--images", "--dtype", "--out"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    provenance.add_report_arguments(parser)
+    args = parser.parse_args()
+    if args.worker:
+        worker(args)
+        return
+    args.device = "cpu"
+    env = dict(os.environ, OMP_NUM_THREADS=str(args.threads))
+    agreement, results = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for model in args.models:
+            weights, shape = save_weights(args, model, folder, env)
+            agreement.append(compare(args, model, weights, shape, folder, env))
+            for dtype, batch in itertools.product(args.dtypes, args.batches):
+                results[model, dtype, batch] = race(args, model, weights, shape, batch, dtype, folder, env)
+    report(args, results, agreement)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+#include "fovea/kernels/cpu/strips.h"
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+#include <cstring>
+
+// Compiled once for each instruction set by Highway, which picks the best one at run time.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "fovea/kernels/cpu/strips.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "fovea/kernels/cpu/gelu.inc"
+#include "fovea/kernels/cpu/highway_targets.h"
+#include "fovea/kernels/cpu/small_product.inc"
+
+// See Note [Strips].
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kMostWidth = 32;
+
+int64_t width_of_strip() { return strip_columns(); }
+int64_t rows_of_block() { return kBlockRows; }
+
+// A strip whose columns are rows of the memory that it is packed from, four values of each at a
+// time; those that are not there come from zeros.
+void pack_transposed_strip(const FloatFactor& second, const StripRange& columns,
+                           const StripRange& depth, float* to) {
+  const int64_t width = strip_columns(), whole = depth.count / 4 * 4;
+  const auto* from = second.data + columns.begin * second.stride + depth.begin;
+  if (columns.count == width) pack_columns(from, second.stride, whole, to);
+  for (int64_t k = columns.count == width ? whole : 0; k < depth.count; k += 4) {
+    float staged[kMostWidth * 4] = {};
+    const auto count = static_cast<size_t>(std::min<int64_t>(4, depth.count - k)) * sizeof(float);
+    for (int64_t c = 0; c < columns.count; ++c) {
+      std::memcpy(staged + 4 * c, from + c * second.stride + k, count);
+    }
+    pack_columns(staged, 4, 4, to + k * width);
+  }
+}
+
+void pack_one_strip(const FloatFactor& second, const StripRange& columns, const StripRange& depth,
+                    float* to) {
+  if (second.is_transposed) return pack_transposed_strip(second, columns, depth, to);
+  const int64_t width = strip_columns();
+  const auto* from = second.data + depth.begin * second.stride + columns.begin;
+  if (columns.count == width) {
+    return pack_rows(from, second.stride, depth.count, width, to, depth.count);
+  }
+  for (int64_t i = 0; i < depth.count; ++i, from += second.stride, to += width) {
+    std::copy_n(from, columns.count, to);
+    std::fill(to + columns.count, to + width, 0.0f);
+  }
+}
+
+// Values that lie side by side in depth: a block at a time.
+void pack_some_blocks(const FloatFactor& first, const StripRange& rows, const StripRange& depth,
+                      float* to) {
+  const int64_t block_values = depth.count * kBlockRows;
+  for (int64_t row = 0; row < rows.count; row += kBlockRows, to += block_values) {
+    const auto count = std::min<int64_t>(kBlockRows, rows.count - row);
+    if (count < kBlockRows) std::fill_n(to, block_values, 0.0f);
+    for (int64_t r = 0; r < count; ++r) {
+      const auto* from = first.data + (rows.begin + row + r) * first.stride + depth.begin;
+      for (int64_t i = 0; i < depth.count; ++i) to[i * kBlockRows + r] = from[i];
+    }
+  }
+}
+
+// Values of all rows that lie side by side: a step in depth at a time.
+void pack_transposed_blocks(const FloatFactor& first, const StripRange& rows,
+                            const StripRange& depth, float* to) {
+  const int64_t block_values = depth.count * kBlockRows;
+  const int64_t whole = rows.count / kBlockRows * kBlockRows;
+  for (int64_t i = 0; i < depth.count; ++i, to += kBlockRows) {
+    const auto* from = first.data + (depth.begin + i) * first.stride + rows.begin;
+    float* block = to;
+    for (int64_t row = 0; row < whole; row += kBlockRows, block += block_values) {
+      std::memcpy(block, from + row, kBlockRows * sizeof(float));
+    }
+    for (int64_t r = 0; whole < rows.count && r < kBlockRows; ++r) {
+      block[r] = whole + r < rows.count ? from[whole + r] : 0.0f;
+    }
+  }
+}
+
+void pack_all_blocks(const FloatFactor& first, const StripRange& rows, const StripRange& depth,
+                     float* to) {
+  if (first.is_transposed) return pack_transposed_blocks(first, rows, depth, to);
+  pack_some_blocks(first, rows, depth, to);
+}
+
+// What StoreSums does not do.
+struct StoreWithResidual {
+  Sums c;
+  FloatRows residual;
+  HWY_INLINE void put(int64_t row, int64_t column, hn::Vec<Tag> sum) const {
+    const Tag d;
+    const auto* added = residual.data + row * residual.stride + column;
+    hn::StoreU(hn::Add(sum, hn::LoadU(d, added)), d, c.data + row * c.stride + column);
+  }
+};
+struct StoreWithGelu {
+  Sums c;
+  float* gelu;
+  HWY_INLINE void put(int64_t row, int64_t column, hn::Vec<Tag> sum) const {
+    const Tag d;
+    const auto place = row * c.stride + column;
+    hn::StoreU(sum, d, c.data + place);
+    hn::StoreU(gelu_of(sum, gelu_tail(sum)), d, gelu + place);
+  }
+};
+
+// What a block is written to, and what is added to it, comes while it is multiplied.
+HWY_INLINE void prefetch_block(const StripSums& sums) {
+  for (int64_t r = 0; r < kBlockRows; ++r) {
+    hwy::Prefetch(sums.to + r * sums.stride);
+    if (sums.residual.data) hwy::Prefetch(sums.residual.data + r * sums.residual.stride);
+  }
+}
+
+// Of whole blocks and strips.
+template <class First>
+HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums) {
+  prefetch_block(sums);
+  const RowsStart start{sums.from.data, sums.from.stride};
+  const Sums to{sums.to, sums.stride};
+  if (sums.residual.data) {
+    multiply_block<kBlockRows, 2>(a, strip, depth, start, StoreWithResidual{to, sums.residual});
+  } else if (sums.gelu) {
+    multiply_block<kBlockRows, 2>(a, strip, depth, start, StoreWithGelu{to, sums.gelu});
+  } else {
+    multiply_block<kBlockRows, 2>(a, strip, depth, start, StoreSums{to});
+  }
+}
+
+// Of `rows` rows and sums.columns columns, beside which there is no memory to read or write.
+template <class First>
+void multiply_part(First a, int64_t rows, const float* strip, int64_t depth,
+                   const StripSums& sums) {
+  constexpr int64_t kValues = kBlockRows * kMostWidth;
+  float begun[kValues] = {}, residual[kValues] = {}, to[kValues], gelu[kValues];
+  const int64_t width = strip_columns();
+  const auto stage = [&](const FloatRows& from, float* staged) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(from.data + r * from.stride, sums.columns, staged + r * width);
+    }
+  };
+  const auto give = [&](const float* staged, float* given) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(staged + r * width, sums.columns, given + r * sums.stride);
+    }
+  };
+  StripSums part{.from = {begun, width}, .to = to, .stride = width, .columns = width};
+  stage(sums.from, begun);
+  if (sums.residual.data) {
+    stage(sums.residual, residual);
+    part.residual = {residual, width};
+  }
+  if (sums.gelu) part.gelu = gelu;
+  multiply_whole(a, strip, depth, part);
+  give(to, sums.to);
+  if (sums.gelu) give(gelu, sums.gelu);
+}
+
+HWY_INLINE StripSums from_row(const StripSums& sums, int64_t row) {
+  auto rest = sums;
+  rest.from.data += row * sums.from.stride;
+  rest.to += row * sums.stride;
+  if (sums.residual.data) rest.residual.data += row * sums.residual.stride;
+  if (sums.gelu) rest.gelu += row * sums.stride;
+  return rest;
+}
+
+template <class First>
+HWY_INLINE void multiply_rows(First a, int64_t rows, const float* strip, int64_t depth,
+                              const StripSums& sums) {
+  if (rows == kBlockRows && sums.columns == strip_columns()) {
+    multiply_whole(a, strip, depth, sums);
+  } else {
+    multiply_part(a, rows, strip, depth, sums);
+  }
+}
+
+// Brings the next strip into the second-level cache, a part with each block.
+class NextStrip {
+ public:
+  NextStrip(const float* next, int64_t depth, int64_t rows)
+      : at_(next), end_(next ? next + depth * strip_columns() : nullptr) {
+    const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+    part_ = (depth * strip_columns() / kLine + blocks - 1) / blocks * kLine;
+  }
+  HWY_INLINE void bring_part() {
+    const auto* end = at_ + std::min<int64_t>(part_, end_ - at_);
+    for (; at_ < end; at_ += kLine) __builtin_prefetch(at_, /*rw=*/0, /*locality=*/2);
+  }
+
+ private:
+  static constexpr int64_t kLine = 16;  // values
+  const float *at_, *end_;
+  int64_t part_;
+};
+
+void multiply_one_strip(const BlocksOfRows& first, const float* strip, int64_t depth,
+                        const StripSums& sums, const float* next) {
+  NextStrip coming(next, depth, first.count);
+  int64_t row = 0;
+  for (; first.rows && row + kBlockRows <= first.count; row += kBlockRows) {
+    coming.bring_part();
+    multiply_rows(Lines{first.rows + row * first.stride, first.stride}, kBlockRows, strip, depth,
+                  from_row(sums, row));
+  }
+  const auto* packed = first.packed;
+  for (; row < first.count; row += kBlockRows, packed += depth * kBlockRows) {
+    coming.bring_part();
+    multiply_rows(TransposedLines{packed, kBlockRows},
+                  std::min<int64_t>(kBlockRows, first.count - row), strip, depth,
+                  from_row(sums, row));
+  }
+}
+
+}  // namespace
+}  // namespace fovea::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fovea::kernels::cpu {
+
+HWY_EXPORT(width_of_strip);
+HWY_EXPORT(rows_of_block);
+HWY_EXPORT(pack_one_strip);
+HWY_EXPORT(pack_all_blocks);
+HWY_EXPORT(multiply_one_strip);
+
+int64_t strip_width() { return FOVEA_DISPATCH(KernelOp::kLinear, width_of_strip)(); }
+int64_t block_rows() { return FOVEA_DISPATCH(KernelOp::kLinear, rows_of_block)(); }
+
+void pack_strip(const FloatFactor& second, const StripRange& columns, const StripRange& depth,
+                float* to) {
+  FOVEA_DISPATCH(KernelOp::kLinear, pack_one_strip)(second, columns, depth, to);
+}
+
+void pack_blocks(const FloatFactor& first, const StripRange& rows, const StripRange& depth,
+                 float* to) {
+  FOVEA_DISPATCH(KernelOp::kLinear, pack_all_blocks)(first, rows, depth, to);
+}
+
+void multiply_strip(const BlocksOfRows& first, const float* strip, int64_t depth,
+                    const StripSums& sums, const float* next) {
+  FOVEA_DISPATCH(KernelOp::kLinear, multiply_one_strip)(first, strip, depth, sums, next);
+}
+
+}  // namespace fovea::kernels::cpu
+#endif

@@ -1,0 +1,24 @@
+// The products of matrix_products.h by cpu/strip_product.h, for ProductPath::kStrips: float32 on a
+// CPU.
+//
+// M rows, K input width, N output width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "fovea/kernels/linear/matrix_products.h"
+
+namespace fovea::kernels {
+
+// a: [M, K], b: [K, N], any strides -> a b: [M, N].
+at::Tensor product_of_strips(const at::Tensor& a, const at::Tensor& b);
+
+// As product(), of a weight whose strips may be kept (weight_copies.h).
+at::Tensor product_with_weight_strips(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias, const at::Tensor& residual);
+
+// As product_and_gelu(). Where the product is not needed it is undefined.
+ProductAndGelu strip_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias, bool needs_product);
+
+}  // namespace fovea::kernels
