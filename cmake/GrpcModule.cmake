@@ -21,17 +21,21 @@ endif()
 set(grpc_folder "${CMAKE_SOURCE_DIR}/fovea/serve/grpc_module")
 set(grpc_generated "${CMAKE_BINARY_DIR}/generated/grpc")
 file(MAKE_DIRECTORY "${grpc_generated}")
-set(grpc_messages "${grpc_generated}/inference.pb.cc" "${grpc_generated}/inference.grpc.pb.cc")
 add_custom_command(
-  OUTPUT ${grpc_messages} "${grpc_generated}/inference.pb.h" "${grpc_generated}/inference.grpc.pb.h"
+  OUTPUT "${grpc_generated}/inference.pb.cc" "${grpc_generated}/inference.pb.h"
+         "${grpc_generated}/inference.grpc.pb.cc" "${grpc_generated}/inference.grpc.pb.h"
   COMMAND "${FOVEA_PROTOC}" "--proto_path=${grpc_folder}" "--cpp_out=${grpc_generated}" "--grpc_out=${grpc_generated}"
           "--plugin=protoc-gen-grpc=${FOVEA_GRPC_PLUGIN}" inference.proto
   DEPENDS "${grpc_folder}/inference.proto" VERBATIM)
 # The messages take their time in copies of bytes, so the compiler takes little.
-add_library(fovea_grpc_messages OBJECT ${grpc_messages})
+add_library(fovea_grpc_messages OBJECT "${grpc_generated}/inference.pb.cc")
 target_compile_options(fovea_grpc_messages PRIVATE -O1)
 target_include_directories(fovea_grpc_messages SYSTEM PUBLIC "${grpc_generated}")
 target_link_libraries(fovea_grpc_messages PUBLIC PkgConfig::GRPC Threads::Threads)
+# The clients of tests.
+add_library(fovea_grpc_stubs OBJECT EXCLUDE_FROM_ALL "${grpc_generated}/inference.grpc.pb.cc")
+target_compile_options(fovea_grpc_stubs PRIVATE -O1)
+target_link_libraries(fovea_grpc_stubs PUBLIC fovea_grpc_messages)
 
 file(GLOB grpc_sources CONFIGURE_DEPENDS "${grpc_folder}/*.cc")
 add_library(fovea_grpc_calls OBJECT ${grpc_sources})

@@ -131,6 +131,7 @@ GrpcModuleOptions module_options(const HttpLimits& limits) {
           .connection_calls = std::min(limits.max_connections, kMost),
           .handshake_milliseconds = limits.header_time.count(),
           .idle_milliseconds = limits.idle_time.count(),
+          .message_milliseconds = limits.transfer_time(limits.body_bytes).count(),
           .answer_milliseconds = limits.answer_time.count(),
           .linger_milliseconds = limits.linger_time.count()};
 }

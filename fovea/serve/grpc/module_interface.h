@@ -55,9 +55,10 @@ struct GrpcModuleOptions {
   int64_t metadata_bytes;
   int64_t connection_calls;  // at one time on one connection
   int64_t handshake_milliseconds;
-  int64_t idle_milliseconds;    // after which a connection without calls is closed
-  int64_t answer_milliseconds;  // for a call
-  int64_t linger_milliseconds;  // at the end, for streams whose client says nothing
+  int64_t idle_milliseconds;     // after which a connection without calls is closed
+  int64_t message_milliseconds;  // for one message of a client to come
+  int64_t answer_milliseconds;   // for a call
+  int64_t linger_milliseconds;   // at the end, for streams whose client says nothing
 };
 
 struct GrpcModule {

@@ -1,13 +1,13 @@
 #include "fovea/serve/grpc_module/ask.h"
 
-#include <grpcpp/alarm.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "fovea/serve/grpc_module/time_limit.h"
 
 namespace fovea::serve::rpc {
 namespace {
@@ -33,7 +33,7 @@ class Waiting {
     if (is_late_) answer_late();
   }
 
-  grpc::Alarm alarm;
+  TimeLimit limit;
 
  private:
   void answer_late() {
@@ -74,16 +74,7 @@ void take_reply(void* call, const GrpcReply* reply) {
       static_cast<std::shared_ptr<Waiting>*>(call));
   const auto& waiting = *held;
   waiting->answer(answer_of(*reply));
-  waiting->alarm.Cancel();
-}
-
-// An alarm keeps its function, and the function what it holds: so it lets go when it is called,
-// which a cancelled alarm does too.
-void set_alarm(const std::shared_ptr<Waiting>& waiting, milliseconds time) {
-  waiting->alarm.Set(system_clock::now() + time, [held = waiting](bool is_due) mutable {
-    const auto late = std::move(held);
-    if (is_due) late->be_late();
-  });
+  waiting->limit.stop();
 }
 
 }  // namespace
@@ -120,7 +111,7 @@ void ask(const Program& program, const grpc::CallbackServerContext& context,
       .num_parts = body.size(),
       .json_length = question.has_binary ? static_cast<int64_t>(question.body.size()) : -1,
       .milliseconds = time.count()};
-  set_alarm(waiting, time);
+  waiting->limit.start(time, [waiting] { waiting->be_late(); });
   program.host.handle(program.host.self, &request, &take_reply,
                       new std::shared_ptr<Waiting>(waiting));
   waiting->be_read();

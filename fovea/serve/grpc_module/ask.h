@@ -35,6 +35,7 @@ class TakenRequests {
 struct Program {
   GrpcHost host;
   std::chrono::milliseconds answer_time;
+  std::chrono::milliseconds message_time;
   TakenRequests taken = {};
 };
 

@@ -2,40 +2,43 @@
 
 namespace fovea::serve::rpc {
 
-InferStream::InferStream(Program& program, const grpc::CallbackServerContext& context)
-    : program_(program), context_(context) {
-  StartRead(&request_);
-}
+using ::inference::ModelStreamInferResponse;
 
-void InferStream::OnReadDone(bool is_there) {
-  if (!is_there) return Finish(grpc::Status::OK);  // the client has no more
+void InferStream::take(grpc::ByteBuffer& message) {
+  if (!read_message(message, request_))
+    return Finish({grpc::StatusCode::INVALID_ARGUMENT, kNoRequest});
   if (!program_.taken.begin()) return Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
   const auto question = infer_question(request_);
   if (!question.refused.empty()) {
-    response_.set_error_message(question.refused);
-    response_.mutable_infer_response()->set_id(request_.id());
-    return StartWrite(&response_);
+    ModelStreamInferResponse response;
+    response.set_error_message(question.refused);
+    return write(response);
   }
   ask(program_, context_, question, [this](const HttpAnswer& one) { answer(one); });
 }
 
 void InferStream::answer(const HttpAnswer& answer) {
-  auto& outputs = *response_.mutable_infer_response();
+  ModelStreamInferResponse response;
+  auto& outputs = *response.mutable_infer_response();
   if (answer.status != 200) {
-    response_.set_error_message(error_of(answer));
+    response.set_error_message(error_of(answer));
   } else if (!read_outputs(answer, outputs)) {
     outputs.Clear();
-    response_.set_error_message(kNoAnswer);
+    response.set_error_message(kNoAnswer);
   }
-  outputs.set_id(request_.id());
+  write(response);
+}
+
+void InferStream::write(ModelStreamInferResponse& response) {
+  response.mutable_infer_response()->set_id(request_.id());
+  response_ = message_bytes(response);
   StartWrite(&response_);
 }
 
 void InferStream::OnWriteDone(bool is_written) {
   program_.taken.end();
   if (!is_written) return Finish({grpc::StatusCode::UNAVAILABLE, "the client has left"});
-  response_.Clear();
-  StartRead(&request_);
+  read();
 }
 
 }  // namespace fovea::serve::rpc

@@ -56,7 +56,9 @@ void set_limits(grpc::ServerBuilder& builder, const GrpcModuleOptions& options) 
 class Server {
  public:
   Server(const GrpcModuleOptions& options, GrpcHost host)
-      : program_{.host = host, .answer_time = milliseconds(options.answer_milliseconds)},
+      : program_{.host = host,
+                 .answer_time = milliseconds(options.answer_milliseconds),
+                 .message_time = milliseconds(options.message_milliseconds)},
         service_(program_),
         linger_(options.linger_milliseconds) {}
 
@@ -66,7 +68,7 @@ class Server {
     grpc::ServerBuilder builder;
     set_limits(builder, options);
     builder.AddListeningPort(options.address, credentials_of(options), &port);
-    builder.RegisterService(&service_);
+    builder.RegisterCallbackGenericService(&service_);
     google::protobuf::SetLogHandler(nullptr);         // it tells of what clients send
     gpr_set_log_function([](gpr_log_func_args*) {});  // why not is told by who started it
     server_ = builder.BuildAndStart();

@@ -200,9 +200,10 @@ asio::awaitable<HttpResponse> Connection::respond(HttpRequest&& request, const s
   co_return response;
 }
 
-// Whoever answers may do so when this connection, or the server, is gone.
+// Whoever answers may do so when this connection, or the server, is gone. The last of them takes
+// `io` along, which stands first: timer and strand, which look into it as they go, go before it.
 HttpHandler::Done Connection::reply_to(const std::shared_ptr<PendingAnswer>& answer) const {
-  return [answer, strand = strand_, io = io_.lock()](HttpResponse&& response) {
+  return [io = io_.lock(), answer, strand = strand_](HttpResponse&& response) {
     auto kept = std::make_shared<HttpResponse>(std::move(response));
     asio::post(strand, [answer, kept = std::move(kept)] {
       if (answer->response) return;

@@ -192,6 +192,7 @@ TEST_F(GrpcServerTest, TellsTheModuleWhereToListenAndWhatToTake) {
   EXPECT_EQ(last_started->address, "[::1]:8001");
   EXPECT_EQ(last_started->certificate, "certificate");
   EXPECT_EQ(last_started->options.message_bytes, 128 << 20);
+  EXPECT_EQ(last_started->options.message_milliseconds, 30'000 + 128 * 16 * 1000);
   EXPECT_EQ(last_started->options.answer_milliseconds, 60000);
   EXPECT_EQ(server_->port(), 7);
   EXPECT_TRUE(server_->drain(milliseconds(1)));

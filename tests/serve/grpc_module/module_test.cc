@@ -1,7 +1,9 @@
 // What a client may take, how the server ends, and who is let in.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include <atomic>
+#include <deque>
 #include <future>
 #include <mutex>
 #include <string>
@@ -11,6 +13,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "tests/serve/grpc_module/module_fixture.h"
+#include "tests/serve/http/raw_client.h"
 #include "tests/serve/http/test_certificate.h"
 #include "tests/support/temp_dir.h"
 
@@ -28,6 +31,33 @@ class GrpcModuleTest : public testing::GrpcModuleFixture {
  protected:
   support::TempDir folder_;
 };
+
+// HTTP/2's; stream 0: the connection.
+std::string http2_frame(char type, char flags, char stream, const std::string& payload) {
+  const auto size = payload.size();
+  return std::string{static_cast<char>(size >> 16),
+                     static_cast<char>(size >> 8),
+                     static_cast<char>(size),
+                     type,
+                     flags,
+                     0,
+                     0,
+                     0,
+                     stream} +
+         payload;
+}
+
+// A call up to the middle of its message.
+std::string half_a_call(const std::string& path) {
+  const auto text = [](const std::string& of) { return static_cast<char>(of.size()) + of; };
+  const std::string headers = "\x83\x86\x04" + text(path) + "\x01" + text("test") +  // POST, http
+                              "\x0f\x10" + text("application/grpc") + std::string(1, '\0') +
+                              text("te") + text("trailers");
+  const std::string message = std::string("\0\0\0\3\xe8", 5) + "ten bytes.";  // of 1000
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frame(/*SETTINGS*/ 4, 0, 0, "") +
+         http2_frame(/*HEADERS*/ 1, /*END_HEADERS*/ 4, 1, headers) +
+         http2_frame(/*DATA*/ 0, 0, 1, message);
+}
 
 TEST_F(GrpcModuleTest, WaitsForNoAnswerLongerThanItMay) {
   options_.limits.answer_time = milliseconds(50);
@@ -58,6 +88,66 @@ TEST_F(GrpcModuleTest, HoldsClientsToTheirLimits) {
   client.compression = GRPC_COMPRESS_GZIP;
   EXPECT_EQ(client.call(&Stub::ModelInfer, request, response).error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(GrpcModuleTest, EndsCallsWhoseMessageComesTooSlowly) {
+  options_.limits.body_bytes = 1 << 10;
+  options_.limits.body_time = milliseconds(300);
+  std::atomic<bool> is_slow = true;
+  auto& client = start([&](HttpRequest&&, const HttpHandler::Done& done) {
+    // The server's own time does not count.
+    if (is_slow.exchange(false)) std::this_thread::sleep_for(milliseconds(400));
+    done({.status = 200, .headers = {}, .body = R"({"outputs": []})"});
+  });
+  std::deque<RawClient> clients;
+  for (const char* method : {"ModelInfer", "ModelStreamInfer", "ServerLive"}) {
+    clients.emplace_back(server_->port());
+    clients.back().send(half_a_call(std::string("/inference.GRPCInferenceService/") + method));
+  }
+  for (auto& half : clients)
+    EXPECT_THAT(half.receive_until("too slowly"), HasSubstr("message came too slowly"));
+  pb::ModelInferResponse response;
+  EXPECT_TRUE(client.call(&Stub::ModelInfer, {}, response).ok());
+  grpc::ClientContext context;
+  client.prepare(context);
+  const auto stream = client.stub().ModelStreamInfer(&context);
+  pb::ModelStreamInferResponse one;
+  ASSERT_TRUE(stream->Write(pb::ModelInferRequest()));
+  ASSERT_TRUE(stream->Read(&one));
+  EXPECT_FALSE(stream->Read(&one));  // after the client's silence
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+TEST_F(GrpcModuleTest, TakesNoCallWithoutAMessageOfItsKind) {
+  auto& client = start(json_answer("{}"));
+  grpc::GenericStub stub(client.channel());
+  for (const char* text : {"no message", ""}) {
+    const std::string message = text;
+    grpc::ClientContext context;
+    client.prepare(context);
+    grpc::CompletionQueue queue;
+    const auto call =
+        stub.PrepareCall(&context, "/inference.GRPCInferenceService/ModelInfer", &queue);
+    const auto wait = [&queue] {
+      void* tag = nullptr;
+      bool is_done = false;
+      return queue.Next(&tag, &is_done) && is_done;
+    };
+    call->StartCall(nullptr);
+    ASSERT_TRUE(wait());
+    if (!message.empty()) {
+      const grpc::Slice slice(message);
+      call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+      ASSERT_TRUE(wait());
+    }
+    call->WritesDone(nullptr);
+    wait();
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    ASSERT_TRUE(wait());
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << message;
+    EXPECT_THAT(status.error_message(), HasSubstr("expected one")) << message;
+  }
 }
 
 TEST_F(GrpcModuleTest, HoldsNoMoreMessagesThanItMay) {

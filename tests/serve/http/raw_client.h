@@ -73,6 +73,12 @@ class RawClient {
     send(bytes);
     return receive();
   }
+  // All that came, up to `end` or the connection's.
+  std::string receive_until(std::string_view end) {
+    while (buffer_.find(end) == std::string::npos && receive_more()) {
+    }
+    return std::exchange(buffer_, {});
+  }
   // Whether the other side has closed, waited for; nothing else may come.
   bool is_closed() { return buffer_.empty() && !receive_more(); }
 
