@@ -83,19 +83,19 @@ def torchvision_tensors(folder, output, threads):
     return forever(DataLoader(dataset, BATCH, shuffle=True, num_workers=threads if threads > 1 else 0))
 
 
-def dali(folder, output, threads):
+def dali(folder, output, threads, is_random=True):
     from nvidia.dali import fn, pipeline_def, types
 
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None)
     def pipeline():
-        files, labels = fn.readers.file(file_root=folder, random_shuffle=True)
-        images = fn.decoders.image_random_crop(files, device="cpu", random_area=[0.08, 1.0],
-                                               random_aspect_ratio=[0.75, 4.0 / 3.0])
+        files, labels = fn.readers.file(file_root=folder, random_shuffle=is_random)
+        images = fn.decoders.image_random_crop(files, device="cpu", random_area=[0.08, 1.0], random_aspect_ratio=[0.75, 4.0 / 3.0]
+                                               ) if is_random else fn.decoders.image(files, device="cpu")
         images = fn.resize(images, size=[SIDE, SIDE], interp_type=types.INTERP_LINEAR, antialias=True)
         is_float = output == "float32"
         mean, std = ([255 * m for m in MEAN], [255 * s for s in STD]) if is_float else (0.0, 1.0)
         images = fn.crop_mirror_normalize(images, dtype=types.FLOAT if is_float else types.UINT8, mean=mean, std=std,
-                                          output_layout="CHW", mirror=fn.random.coin_flip())
+                                          output_layout="CHW", mirror=fn.random.coin_flip() if is_random else 0)
         return images, labels
 
     built = pipeline()

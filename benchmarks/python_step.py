@@ -1,75 +1,95 @@
 #!/usr/bin/env python3
 """A training step of fovea.create_model in a loop of torch's, by turns with the same step of the program (`fovea bench model`): forward,
-cross-entropy, backward, AdamW.
+cross-entropy, backward, AdamW, on one batch of noise. `compiled` is the model as the one operator that torch.compile sees (aot_eager).
 
-usage: python_step.py --fovea PROGRAM [--model vit_small_patch16_224] [--batch-size 16] [--threads 1] [--dtype float32] [--rounds 5]
-       [--steps 5]
+    cmake --build build/release --target fovea fovea_python
+    python benchmarks/python_step.py [--rounds 7] [--threads 1] [--dtype float32]
 
-Run by the Python that has fovea (or with PYTHONPATH=build/release/python). Each round starts both anew; the medians of all steps' medians
-are compared.
+Run by the Python whose torch fovea was built with. Each window is a process of its own, so nothing of another is there meanwhile; rounds go
+over all of them, and each round's ratio is of windows that stand side by side.
 """
 import argparse
 import json
+import os
+import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CASES = ("program", "Python", "compiled")
+BARS = {"Python": 0.97}  # of the program's speed
+
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fovea", default="fovea")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
+    parser.add_argument("--package", default=str(ROOT / "build/release/python"), help="folder of the package fovea")
     parser.add_argument("--model", default="vit_small_patch16_224")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--in-python", action="store_true", help="one round in this process, of whose steps the median is printed")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--work", choices=CASES[1:], help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def median_step_in_python(args):
-    """ms."""
-    import fovea
+def work(args):
+    """One window in this process: prints the median step, in ms."""
     import torch
+    import fovea
     torch.set_num_threads(args.threads)
     model = fovea.create_model(args.model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05, fused=True)
     images = torch.randn(args.batch_size, *model.pretrained_cfg["input_size"])
     labels = torch.arange(args.batch_size) % model.num_classes
+    call = torch.compile(model, backend="aot_eager", fullgraph=True) if args.work == "compiled" else model
     times = []
-    for _ in range(3 + args.steps):
+    for _ in range(args.warmup + args.steps):
         start = time.perf_counter()
-        with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bfloat16"):
-            logits = model(images)
-        loss = torch.nn.functional.cross_entropy(logits.float(), labels)
         optimizer.zero_grad()
-        loss.backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bfloat16"):
+            logits = call(images)
+        torch.nn.functional.cross_entropy(logits.float(), labels).backward()
         optimizer.step()
         times.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(times[3:])
+    print(json.dumps({"step_ms": statistics.median(times[args.warmup:])}))
 
 
-def run(*words):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
+def window(args, case):
+    """ms a step."""
+    settings = [str(word) for name in ("batch_size", "threads", "dtype", "steps", "warmup")
+                for word in (f"--{name.replace('_', '-')}", getattr(args, name))]
+    if case == "program":
+        command = [args.fovea, "bench", "model", args.model, "--mode", "train", "--device", "cpu", "--json", *settings]
+    else:
+        command = [sys.executable, __file__, "--work", case, "--model", args.model, *settings]
+    path = os.pathsep.join(filter(None, (args.package, os.environ.get("PYTHONPATH"))))
+    env = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: {done.stderr}")
+    return json.loads(done.stdout)["step_ms"]
 
 
 def main():
     args = options()
-    if args.in_python:
-        print(median_step_in_python(args))
+    if args.work:
+        work(args)
         return
-    common = ("--batch-size", args.batch_size, "--threads", args.threads, "--dtype", args.dtype, "--steps", args.steps)
-    times = {"program": [], "Python": []}
-    for _ in range(args.rounds):
-        found = run(args.fovea, "bench", "model", args.model, "--mode", "train", "--device", "cpu", "--json", *common)
-        times["program"].append(json.loads(found)["step_ms"])
-        times["Python"].append(float(run(sys.executable, __file__, "--in-python", "--model", args.model, *common)))
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    for name, values in times.items():
-        print(f"{name:8} {medians[name]:9.1f} ms a step  (of {args.rounds}: {', '.join(f'{value:.1f}' for value in values)})")
-    print(f"Python reaches {medians['program'] / medians['Python']:.3f} of the program's speed")
+    times = {case: [] for case in CASES}
+    for number in range(args.rounds):
+        for case in CASES:
+            times[case].append(window(args, case))
+        print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+    for case, found in times.items():
+        ratio = statistics.median(program / own for program, own in zip(times["program"], found))
+        bar = f" (bar: {BARS[case]})" if case in BARS else ""
+        print(f"{case:8} {statistics.median(found):9.1f} ms a step ({min(found):.1f} to {max(found):.1f}); {ratio:.3f} of the program's "
+              f"speed, median of rounds{bar}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # tools/setup/apt-packages.txt lists them; and nanobind's.
 set(notices "Fovea's own licence is in LICENSE. It is built with the libraries below.\n")
 file(STRINGS "${CMAKE_SOURCE_DIR}/tools/setup/apt-packages.txt" lines REGEX "^[a-z0-9+-]+-dev +(build|check) ")
-list(FILTER lines EXCLUDE REGEX "^(libgtest|libgmock|libclang|libopenslide)")  # of tests; loaded from the system alone
+list(FILTER lines EXCLUDE REGEX "^(libgtest|libgmock|libclang|libopenslide|python3)")  # of tests; loaded from the system alone
 foreach(line IN LISTS lines)
   string(REGEX MATCH "^[^ ]+" package "${line}")
   set(file "/usr/share/doc/${package}/copyright")
@@ -11,8 +11,8 @@ foreach(line IN LISTS lines)
     string(APPEND notices "\n---------- ${package}\n\n${text}")
   endif()
 endforeach()
-if(nanobind_DIR)
-  file(GLOB nanobind_licence "${nanobind_DIR}/../../nanobind-*.dist-info/licenses/LICENSE")
+if(NB_DIR)  # of the Python modules
+  file(GLOB nanobind_licence "${NB_DIR}/../nanobind-*.dist-info/licenses/LICENSE")
 endif()
 if(nanobind_licence)
   file(READ "${nanobind_licence}" text)

@@ -5,6 +5,7 @@ threads, forks and exits, and what it says of bad input.
 usage: python_loader_test.py FOLDER FOVEA: a folder with the package (build/release/python), and the program. Skipped (77) where
 this Python has no NumPy.
 """
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ import time
 try:
     import numpy
 except ImportError:
-    print(f"skipped: {sys.executable} has no NumPy")
+    print(f"python_loader: Skipped\nskipped: {sys.executable} has no NumPy\n[  SKIPPED ] 1 test")
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -128,9 +129,11 @@ def check_memory(recipe):
                 kept, value = images, images.copy()
     check(len(seen) <= 9, len(seen), "buffers: expected 3 ahead, 2 in hand, 1 that is kept, 3 to spare")
     check(numpy.array_equal(kept, value), "a batch that was kept has changed")
+    state = loader.state_dict()
     loader.close()
     check(numpy.array_equal(kept, value), "a batch that was kept has changed with close()")
-    check_raises(RuntimeError, "closed", call=lambda: next(iter(loader)))
+    for call in (lambda: next(iter(loader)), loader.state_dict, lambda: loader.load_state_dict(state)):
+        check_raises(fovea.data.Error, "this loader is closed", "make another Loader", call=call)
     del batch, images, target, kept
 
 
@@ -286,13 +289,29 @@ def check_folder(folder):
     return photos
 
 
+def check_jax(recipe):
+    """The same values, which stay when the loader goes on."""
+    if importlib.util.find_spec("jax") is None:
+        print(f"python_loader: Skipped\nskipped: {sys.executable} has no jax\n[  SKIPPED ] 1 test")
+        return
+    import jax
+    count = 2 * tiny_run.STEPS_PER_EPOCH
+    kept = list(take(fovea.data.Loader(recipe, threads=2, output="jax"), count))
+    for batch, expected in zip(kept, take(fovea.data.Loader(recipe), count)):
+        for name in ("images", "labels", "targets", "weights"):
+            array = batch[name]
+            check(isinstance(array, jax.Array) and array.devices() == {jax.devices()[0]}, name, type(array))
+            check(numpy.array_equal(numpy.asarray(array), expected[name]), name, "of JAX differs")
+        check(batch.masks is None and batch.labels.dtype == jax.numpy.arange(1).dtype, "dtypes are not JAX's", batch.labels.dtype)
+
+
 def check_refusals(recipe, photos, folder):
     make = fovea.data.ImageFolder
     check_raises(FileNotFoundError, folder / "none", call=lambda: make(folder / "none"))
     check_raises(RuntimeError, folder / "none", call=lambda: make(folder / "none"))
-    check_raises(FileNotFoundError, "no.yaml", call=lambda: fovea.data.Loader(folder / "no.yaml"))
-    check_raises(TypeError, "root: found numpy.ndarray, expected a path", call=lambda: make(numpy.zeros(3)))
-    check_raises(TypeError, "transforms.0.size: found numpy.ndarray",
+    check_raises(fovea.data.MissingFileError, "no.yaml", call=lambda: fovea.data.Loader(folder / "no.yaml"))
+    check_raises(TypeError, "root: found an array of shape (3,) and dtype float64; expected a path", call=lambda: make(numpy.zeros(3)))
+    check_raises(TypeError, "transforms.0.size: found an array of shape (3,)",
                  call=lambda: make(photos, transforms=[{"name": "resize", "size": numpy.zeros(3)}]))
     check_raises(ValueError, "transformz", "transforms", call=lambda: make(photos, transformz=["horizontal_flip"]))
     check_raises(ValueError, "data.threads", '"4" (quoted string)', call=lambda: make(photos, threads="4"))
@@ -335,6 +354,7 @@ def main():
         check_ends(folder, recipe)
         check_formats(folder)
         check_refusals(recipe, check_folder(folder), folder)
+        check_jax(recipe)  # last: its threads do not bear a fork
 
 
 if __name__ == "__main__":

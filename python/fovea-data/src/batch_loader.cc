@@ -28,12 +28,15 @@ bool BatchLoader::is_of_parent() const {
   return user != 0 && user != getpid();
 }
 
+void BatchLoader::check_open() const {
+  if (!is_closed_) return;
+  fail<Error>(
+      "this loader is closed; batches that it gave stay valid, for more of them make another "
+      "Loader");
+}
+
 data::Loader& BatchLoader::open_loader() const {
-  if (!loader_) {
-    fail<Error>(
-        "the loader is closed; batches that it gave stay valid, for more of them make another "
-        "Loader");
-  }
+  check_open();
   return *loader_;
 }
 

@@ -51,6 +51,7 @@ class BatchLoader : public std::enable_shared_from_this<BatchLoader> {
   // Waits for the worker threads. Batches that are out stay as they are.
   void close();
   bool is_closed() const { return is_closed_; }
+  void check_open() const;
   void recycle(data::Batch&& batch);
 
   // Of the next batch.

@@ -14,10 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "fovea/core/error.h"
-#include "fovea/core/missing_file.h"
 #include "fovea/data/dataset.h"
 #include "python/fovea-data/src/batch_loader.h"
+#include "python/fovea-data/src/errors.h"
 #include "python/fovea-data/src/recipe_data.h"
 
 namespace fovea::python {
@@ -51,7 +50,6 @@ nb::object array_of(nb::handle_t<HeldBatch> self, const std::string& name,
   for (const auto& array : nb::cast<const HeldBatch&>(self).arrays()) {
     if (array.name != name) continue;
     if (output == "torch") return view_of<nb::pytorch>(array, self);
-    if (output == "jax") return view_of<nb::jax>(array, self);
     if (output == "dlpack") return view_of<nb::array_api>(array, self);
     return view_of<nb::numpy>(array, self);
   }
@@ -107,13 +105,15 @@ void restore_bad_samples(BatchLoader& loader, const std::vector<BadSampleTuple>&
   loader.restore_bad_samples(std::move(restored));
 }
 
-// Translators are asked in the reverse of this order.
-void add_errors(nb::module_& m) {
-  nb::exception<Error>(m, "Error", PyExc_RuntimeError);
-  nb::exception<ConfigError>(m, "ConfigError", PyExc_ValueError);
-  const nb::exception<DataError> data_error(m, "DataError", PyExc_RuntimeError);
-  const auto bases = nb::make_tuple(data_error, nb::handle(PyExc_FileNotFoundError));
-  nb::exception<MissingFileError>(m, "MissingFileError", bases);
+// What waits, without the GIL. A loader that is closed refuses before: a thread that gives the GIL
+// up while the interpreter ends does not come back from C++.
+template <class Result, class... Arguments>
+auto without_gil(Result (BatchLoader::*call)(Arguments...)) {
+  return [call](BatchLoader& loader, Arguments... arguments) {
+    loader.check_open();
+    const nb::gil_scoped_release released;
+    return (loader.*call)(arguments...);
+  };
 }
 
 void add_batch(nb::module_& m) {
@@ -133,8 +133,8 @@ void add_batch(nb::module_& m) {
 
 void add_loader(nb::module_& m) {
   nb::class_<BatchLoader>(m, "BatchLoader")
-      .def("next", &BatchLoader::next, NoGil())
-      .def("seek", &BatchLoader::seek, "position"_a, NoGil())
+      .def("next", without_gil(&BatchLoader::next))
+      .def("seek", without_gil(&BatchLoader::seek), "position"_a)
       .def("close", &BatchLoader::close, NoGil())
       .def_prop_ro("is_closed", &BatchLoader::is_closed)
       .def_prop_ro("position", &BatchLoader::position)
@@ -168,7 +168,7 @@ NB_MODULE(_loader, m) {
   using namespace fovea::python;
   nb::set_leak_warnings(false);  // at an exit in the middle of an epoch batches may be left
   m.attr("__version__") = FOVEA_VERSION;
-  add_errors(m);
+  translate_errors();
   add_batch(m);
   add_loader(m);
   m.def("data_keys", &data_keys);

@@ -5,8 +5,8 @@
     predictor = fovea.Predictor(result.run_dir)
     run = fovea.load_run(result.run_dir)
 
-`import fovea` loads nothing: torch and the library come with the first of these names that is used, and `fovea.data`, of the
-wheel fovea-data, needs neither.
+`import fovea` loads nothing: torch and the library come with the first of these names that is used. `fovea.data`, the wheel
+fovea-data, which this one requires, needs neither.
 """
 import importlib
 
@@ -16,7 +16,7 @@ _PLACES = {
     "_run": ("load_run", "Run"),
     "_training": ("train", "TrainResult", "Progress"),
     "_own_parts": ("register_dataset", "register_loss"),
-    "_errors": ("Error", "ConfigError", "DataError", "CheckpointError", "DivergedError"),
+    "data._errors": ("Error", "ConfigError", "DataError", "MissingFileError", "CheckpointError", "DivergedError"),
     "_built": ("__version__",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}

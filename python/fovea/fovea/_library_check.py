@@ -15,4 +15,4 @@ def torch_fault():
     there = f"torch {found} is installed" if found else "no torch is installed"
     return (f"fovea {__version__} was built with torch {TORCH_VERSION}, but {there}: the classes of libtorch differ from version "
             f"to version. Run `pip install torch=={TORCH_VERSION}`, or build fovea with the torch that you have: in a checkout, "
-            "`FOVEA_TORCH_DIR=$(python -c 'import torch, os; print(os.path.dirname(torch.__file__))') pip install .`")
+            "`FOVEA_TORCH_DIR=$(python -c 'import torch, os; print(os.path.dirname(torch.__file__))') pip install python/fovea-data .`")

@@ -4,13 +4,19 @@ from fovea._library import core  # before torch: it says which torch is wanted
 import torch
 
 from fovea._arguments import overrides_of
-from fovea._errors import Error
+from fovea._operators import run as run_as_operator, text_of
+from fovea.data._errors import Error
 
 _INIT_KEYS = ("skip_head", "adapt_in_chans", "resize_pos_embed", "part")
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-_NO_GRAPH = ("a Fovea model is one call into C++, whose kernels are fused by hand: torch.compile leaves it as it is, between what it "
-             "compiles around it. With fullgraph=True, torch.export or torch.jit there is no graph of it: leave fullgraph out, or "
-             "export the weights with `fovea export`")
+_CLASSIFIERS = ("head.", "head_dist.")
+_HEAD = ("attn_pool.", "fc_norm.", "pre_logits.", *_CLASSIFIERS)
+_USES = {  # which parameters each pass reads, by their names
+    "forward": lambda path: True,
+    "features": lambda path: not path.startswith(_HEAD),
+    "head": lambda path: path.startswith(_HEAD),
+    "pre_logits": lambda path: path.startswith(_HEAD) and not path.startswith(_CLASSIFIERS),
+}
 
 
 def list_models():
@@ -64,8 +70,9 @@ def _without_weights(overrides):
 
 
 def _is_traced():
+    """By something that sees operators alone: torch.export, FakeTensorMode, make_fx."""
     modes = torch._C._TorchDispatchModeKey
-    return torch.jit.is_tracing() or any(torch._C._get_dispatch_mode(mode) is not None for mode in (modes.FAKE, modes.PROXY))
+    return any(torch._C._get_dispatch_mode(mode) is not None for mode in (modes.FAKE, modes.PROXY))
 
 
 class _Part(torch.nn.Module):
@@ -77,13 +84,15 @@ class _Part(torch.nn.Module):
 
 class Model(torch.nn.Module):
     """What create_model gives. Its parameters are the library's own tensors: optimizers, load_state_dict, .to(device), hooks and
-    DistributedDataParallel work on them in place. Putting others in their place is refused by the next forward pass."""
+    DistributedDataParallel work on them in place, and the library records its pass for autograd kernel by kernel. Where a program is
+    traced, or other tensors stand in the parameters' places, a pass is one operator, torch.ops.fovea.model; its numbers are the same."""
 
     def __init__(self, library_model, name, overrides):
         super().__init__()
         self._library_model = library_model
         self._made_of = (name, overrides)
-        self._bound = []
+        self._text = text_of(name, [text for text in overrides if not text.startswith("run.seed=")])
+        self._places, self._own = [], []
         for path, parameter in library_model.parameters(torch.nn.Parameter):
             *folders, leaf = path.split(".")
             part = self
@@ -92,7 +101,9 @@ class Model(torch.nn.Module):
                     part.add_module(folder, _Part())
                 part = part._modules[folder]
             part.register_parameter(leaf, parameter)
-            self._bound.append((part._parameters, leaf, parameter, path))
+            self._places.append((folders, leaf, path))
+            self._own.append(parameter)
+        self._used = {function: [i for i, (_, _, path) in enumerate(self._places) if uses(path)] for function, uses in _USES.items()}
         self.pretrained_cfg = self.default_cfg = library_model.preprocessing()  # timm.data.resolve_data_config reads it
 
     @property
@@ -113,42 +124,72 @@ class Model(torch.nn.Module):
 
     def forward_features(self, x):
         """Of a ViT: x [B, C, H, W] -> tokens [B, N, D] after the final norm."""
-        return self._call("forward_features", x)
+        return self._call("features", x)
 
     def forward_head(self, x, pre_logits=False):
         """Of a ViT: tokens [B, N, D] -> logits [B, num_classes]; pre_logits: what the classifier would see, [B, D]."""
-        return self._call("forward_head", x, pre_logits)
+        return self._call("pre_logits" if pre_logits else "head", x)
 
-    @torch.compiler.disable(reason=_NO_GRAPH)
-    def _call(self, function, x, *arguments):
+    def _call(self, function, x):
         self._check_input(x)
-        self._check_parameters(x.device)
-        seed = int(torch.randint(2**62, (), device="cpu")) if self.training else 0  # of dropout and drop path
-        return getattr(self._library_model, function)(x, self.training, seed, *arguments)
+        parameters = self._parameters_now()
+        is_traced = torch.compiler.is_compiling() or _is_traced()
+        if not is_traced:
+            self._check_tensors(x, parameters)
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        seed = torch.randint(2**62, (), device="cpu") if self.training else None  # of dropout and drop path
+        if is_traced or any(now is not own for now, own in zip(parameters, self._own)):
+            return self._by_operator(function, x, parameters, seed)
+        return self._library_model.call(function, x, None if seed is None else int(seed))
+
+    def _by_operator(self, function, x, parameters, seed):
+        wanted = []
+        if torch.is_grad_enabled():
+            wanted = [1 + i for i in self._used[function] if parameters[i].requires_grad]
+            if x.requires_grad:
+                wanted = [0] + wanted
+        return run_as_operator(self._text, function, x, parameters, seed, wanted)[0]
+
+    def _parameters_now(self):
+        """In the library's order. torch.func.functional_call, FSDP and parametrizations put others in their places."""
+        found = []
+        for folders, leaf, path in self._places:
+            part = self
+            for folder in folders:
+                part = part._modules.get(folder)
+                if not isinstance(part, _Part):
+                    raise Error(f"{path}: another module was put in place of {folder}, which the library does not compute. Change values in "
+                                "place, `with torch.no_grad(): parameter.copy_(...)`, or put another parameter there; for another classifier "
+                                "create_model(..., num_classes=...)")
+            found.append(getattr(part, leaf))
+        return found
 
     def _check_input(self, x):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{self._made_of[0]}: found a {type(x).__name__}; expected a torch.Tensor: torch.from_numpy makes one of an "
                             "array, fovea.Predictor takes files and pixels")
-        is_plain = type(x) in (torch.Tensor, torch.nn.Parameter) and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-        if not is_plain or _is_traced():
-            raise Error(f"{self._made_of[0]}: found a {type(x).__name__} of a tracer or a transform (torch.export, torch.jit, torch.func, "
-                        f"FakeTensorMode); expected a plain tensor with values: {_NO_GRAPH}")
         if x.dtype not in _DTYPES:
             raise TypeError(f"{self._made_of[0]}: found images of dtype {x.dtype}; expected float32, bfloat16 or float16, normalised as "
                             "pretrained_cfg says")
 
-    def _check_parameters(self, device):
-        for parameters, leaf, parameter, path in self._bound:
-            if parameters.get(leaf) is not parameter:
-                raise Error(f"{path}: another parameter was put in its place, which the library does not see. Change values in place: "
-                            "load_state_dict without assign=True, `with torch.no_grad(): parameter.copy_(...)`; for another classifier "
-                            "create_model(..., num_classes=...). Parametrizations, FSDP and pruning need modules of torch's own")
+    def _check_tensors(self, x, parameters):
+        self._check_plain("the input", x)
+        for (_, _, path), parameter in zip(self._places, parameters):
+            self._check_plain(path, parameter)
             if parameter.dtype != torch.float32:
                 raise Error(f"{path} is {parameter.dtype}; expected float32: Fovea keeps its weights so, and computes in the dtype of "
                             "the input. Give it bfloat16 images, or use torch.autocast, in place of .to(dtype) or .half()")
-            if parameter.device != device:
-                raise Error(f"{path} is on {parameter.device}, the input on {device}; expected one device: model.to(...) or x.to(...)")
+            if parameter.device != x.device:
+                raise Error(f"{path} is on {parameter.device}, the input on {x.device}; expected one device: model.to(...) or x.to(...)")
+
+    @staticmethod
+    def _check_plain(what, tensor):
+        is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        if not is_plain or torch.jit.is_tracing():
+            raise Error(f"{what} is a {type(tensor).__name__} of a transform or a tracer (torch.func.grad or vmap, torch.jit, DTensor) that "
+                        "does not see into a Fovea model; expected a plain tensor. torch.compile and torch.export take the model, "
+                        "torch.autograd gives gradients, and `fovea export` writes ONNX")
 
     def __reduce__(self):
         frozen = [name for name, parameter in self.named_parameters() if not parameter.requires_grad]

@@ -4,7 +4,7 @@ from fovea._library import core  # before torch: it says which torch is wanted
 import numpy
 import torch
 
-from fovea._arguments import described
+from fovea.data._values import described
 
 
 def register_dataset(name):

@@ -7,8 +7,9 @@ from fovea._library import core  # before torch: it says which torch is wanted
 import numpy
 import torch
 
-from fovea._arguments import described, overrides_of, path_of
-from fovea._errors import Error
+from fovea._arguments import overrides_of
+from fovea.data._errors import Error
+from fovea.data._values import described, path_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,8 +5,8 @@ import re
 
 import numpy
 
-from fovea._arguments import path_of
 from fovea._library import core
+from fovea.data._values import path_of
 
 _CHART = re.compile(r'<figure class="chart".*?<figcaption>(?P<title>.*?)</figcaption>.*?(?P<svg><svg.*?</svg>)</figure>', re.S)
 _STYLE = re.compile(r"<style>.*?</style>", re.S)

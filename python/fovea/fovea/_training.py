@@ -2,8 +2,9 @@
 import dataclasses
 import signal
 
-from fovea._arguments import overrides_of, path_of
+from fovea._arguments import overrides_of
 from fovea._library import core
+from fovea.data._values import path_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@
 namespace fovea::python {
 
 void bind_model(nanobind::module_& module);
+void bind_operators(nanobind::module_& module);
 void bind_predictor(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 void bind_own_parts(nanobind::module_& module);

@@ -1,26 +1,21 @@
 // A model of fovea/models for Python: its parameters as torch.nn.Parameter, its forward pass under
 // libtorch's autograd.
-#include <ATen/autocast_mode.h>
-#include <ATen/ops/arange.h>
-#include <c10/core/DispatchKeySet.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fovea/core/error.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/timm_weights.h"
-#include "fovea/models/vit.h"
-#include "fovea/nn/forward_context.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/recipe/model_recipe.h"
 #include "fovea/train/session.h"
 #include "python/fovea/src/bindings.h"
+#include "python/fovea/src/model_call.h"
 #include "python/fovea/src/tensors.h"
 
 namespace fovea::python {
@@ -48,17 +43,9 @@ class PythonModel {
   std::vector<std::pair<std::string, at::Tensor>> parameters() const { return pairs_of(*model_); }
   const models::Model& model() const { return *model_; }
 
-  at::Tensor forward(const at::Tensor& images, bool is_training, uint64_t seed) const {
-    return run(images, is_training, seed, [&](const at::Tensor& x) { return model_->forward(x); });
-  }
-  at::Tensor features(const at::Tensor& images, bool is_training, uint64_t seed) const {
-    return run(images, is_training, seed,
-               [&](const at::Tensor& x) { return vit().forward_features(x); });
-  }
-  at::Tensor head(const at::Tensor& tokens, bool is_training, uint64_t seed,
-                  bool pre_logits) const {
-    return run(tokens, is_training, seed,
-               [&](const at::Tensor& x) { return vit().forward_head(x, pre_logits); });
+  at::Tensor call(const std::string& function, const at::Tensor& x,
+                  std::optional<uint64_t> seed) const {
+    return call_model(*model_, function, x, seed);
   }
 
  private:
@@ -66,30 +53,6 @@ class PythonModel {
     std::vector<std::pair<std::string, at::Tensor>> pairs;
     for (const auto& item : model.named_parameters()) pairs.emplace_back(item.key(), item.value());
     return pairs;
-  }
-
-  const models::Vit& vit() const {
-    const auto* vit = dynamic_cast<const models::Vit*>(model_.get());
-    if (vit == nullptr) {
-      fail<ConfigError>("{}: forward_features and forward_head are a ViT's; call the model itself",
-                        model_->recipe_name());
-    }
-    return *vit;
-  }
-
-  // The dtype of the input is that of the activations; parameters stay float32, and each product
-  // casts them. So autocast is nothing but an input in its dtype, and its own casts are left out.
-  template <class Forward>
-  at::Tensor run(at::Tensor x, bool is_training, uint64_t seed, const Forward& forward) const {
-    if (model_->is_training() != is_training) model_->train(is_training);
-    const auto device = x.device().type();
-    if (at::autocast::is_autocast_enabled(device)) {
-      x = x.to(at::autocast::get_autocast_dtype(device));
-    }
-    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-    if (!is_training) return forward(x);
-    const nn::StepScope step(seed, /*step=*/0, at::arange(x.size(0), at::kLong));
-    return forward(x);
   }
 
   models::ModelPtr model_;
@@ -142,9 +105,8 @@ void bind_model(nb::module_& module) {
       .def("no_weight_decay", [](const PythonModel& m) { return m.model().no_weight_decay(); })
       .def_prop_ro("num_classes", [](const PythonModel& m) { return m.model().num_classes(); })
       .def_prop_ro("num_features", [](const PythonModel& m) { return m.model().num_features(); })
-      .def("forward", &PythonModel::forward, nb::call_guard<nb::gil_scoped_release>())
-      .def("forward_features", &PythonModel::features, nb::call_guard<nb::gil_scoped_release>())
-      .def("forward_head", &PythonModel::head, nb::call_guard<nb::gil_scoped_release>());
+      .def("call", &PythonModel::call, nb::arg("function"), nb::arg("x"), nb::arg("seed").none(),
+           nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace fovea::python

@@ -16,8 +16,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/data/dataset.h"
+#include "python/fovea-data/src/errors.h"
 #include "python/fovea/src/bindings.h"
-#include "python/fovea/src/errors.h"
 #include "python/fovea/src/tensors.h"
 
 namespace fovea::python {

@@ -16,7 +16,8 @@ from fovea.data import _processor
 _processor.check()
 
 from fovea.data._batch import Batch  # noqa: E402
-from fovea.data._loader import ConfigError, DataError, Error, MissingFileError, __version__  # noqa: E402
+from fovea.data._errors import ConfigError, DataError, Error, MissingFileError  # noqa: E402
+from fovea.data._loader import __version__  # noqa: E402
 from fovea.data._loaders import ImageFolder, Loader, Packed, Volumes, WebDataset  # noqa: E402
 
 __all__ = ["Batch", "ConfigError", "DataError", "Error", "ImageFolder", "Loader", "MissingFileError", "Packed", "Volumes",

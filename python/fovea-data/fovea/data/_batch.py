@@ -15,7 +15,7 @@ def _array(name: str, doc: str) -> property:
 class Batch:
     """What a `Loader` yields. B rows, C channels; sides H, W of images and D, H, W of volumes.
 
-    Each array looks at the loader's own memory: nothing is copied. It stays valid as long as anyone keeps it, also when
+    Each array looks at the loader's own memory: nothing is copied, but for JAX. It stays valid as long as anyone keeps it, also when
     the loader is closed; the memory is used again once the batch and all of its arrays are gone. A batch keeps its arrays, so
     `del batch` gives them up too. They may be written to.
 
@@ -103,9 +103,17 @@ class Batch:
 
     def _array(self, name: str) -> Optional[Any]:
         if name not in self._arrays:
-            array = self._memory.array(name, self._output)
-            self._arrays[name] = array.pin_memory() if self._pin and array is not None else array
+            view = self._memory.array(name, "numpy" if self._output == "jax" else self._output)
+            self._arrays[name] = None if view is None else self._placed(view)
         return self._arrays[name]
+
+    def _placed(self, view: Any) -> Any:
+        """Where the user wants it, as a rule where it is."""
+        if self._output == "jax":
+            import jax
+            # Not by DLPack: its arrays are bound to the CPU, and it copies too, where an address is no multiple of 64, as most are not.
+            return jax.device_put(view)
+        return view.pin_memory() if self._pin else view
 
 
 def can_pin(output: str, pin_memory: bool) -> bool:

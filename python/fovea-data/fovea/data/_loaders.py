@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from fovea.data import _loader
 from fovea.data._batch import OUTPUTS, Batch, can_pin
+from fovea.data._errors import ConfigError, Error, MissingFileError
 from fovea.data._values import path_of, yaml_of
 
 _DATA_KEYS = frozenset(_loader.data_keys())
@@ -83,7 +84,8 @@ class Loader:
     section: "train", shuffled anew each epoch, without end; or "val", in order and to the last sample.
     rank, world_size: the rows of each batch that this process reads, of so many processes.
     batch_size: rows of this process; `global_batch_size`, as in recipes, are those of all.
-    output: "numpy", "torch", "jax" or "dlpack": what arrays are. All of them look at the loader's memory.
+    output: "numpy", "torch", "jax" or "dlpack": what arrays are. All but JAX's look at the loader's memory; those are on its default
+      device, with its dtypes: int32 for int64, but with jax_enable_x64.
     pixels: "float32", or "uint8": the bytes before `normalize`, a quarter of the memory, for a device that normalises with
       `Batch.mean` and `Batch.std`.
     pin_memory: with output="torch", tensors are copied into pinned memory; without a CUDA device a warning says that they are not.
@@ -139,6 +141,8 @@ class Loader:
         if isinstance(recipe, Mapping):
             return yaml_of(recipe, "recipe"), "recipe"
         path = path_of(recipe, "recipe")
+        if not os.path.exists(path):
+            raise MissingFileError(f"{path}: no such recipe; expected a YAML file, or a dict of what stands in one")
         with open(path, encoding="utf-8") as file:
             return file.read(), path
 
@@ -161,8 +165,6 @@ class Loader:
         return end - core.batches_before(core.position)
 
     def _without_gil(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        if self._core.is_closed:
-            raise _loader.Error("this loader is closed; batches that it gave stay valid, for more of them make another Loader")
         thread = threading.get_ident()
         self._waiting.add(thread)
         try:
@@ -208,16 +210,16 @@ class Loader:
         own = self._identity()
         for key in (*_SAME_DATA, "position"):
             if key not in state:
-                raise _loader.ConfigError(f"state: has no '{key}'; expected what state_dict() of a Loader gave")
+                raise ConfigError(f"state: has no '{key}'; expected what state_dict() of a Loader gave")
             if key in own and state[key] != own[key]:
-                raise _loader.ConfigError(f"state: {key} is {state[key]!r}, but this loader's is {own[key]!r}; go on with the loader "
+                raise ConfigError(f"state: {key} is {state[key]!r}, but this loader's is {own[key]!r}; go on with the loader "
                                           "that the state is of, or start anew without it")
         try:
             self._without_gil(self._core.seek, state["position"])
-        except _loader.Error as error:
+        except Error as error:
             if self._core.is_closed:
                 raise
-            raise _loader.ConfigError(f"state: {error}") from None
+            raise ConfigError(f"state: {error}") from None
         self._core.restore_bad_samples([tuple(sample) for sample in state.get("bad_samples", ())])
         self._is_resumed, self._iteration = True, None
 

@@ -16,7 +16,7 @@ def refuse(machine: str, flags: set[str]) -> None:
         return
     found = f"{machine} without AVX2" if machine in ("x86_64", "AMD64") else machine
     raise ImportError(
-        f"fovea.data: this processor is {found}; expected x86-64 with AVX2 (Intel from 2013 on, AMD from 2015 on). Use another "
+        f"fovea: this processor is {found}; expected x86-64 with AVX2 (Intel from 2013 on, AMD from 2015 on). Use another "
         "machine; in a virtual machine, let it have the host's processor (-cpu host)")
 
 

@@ -1,4 +1,5 @@
-"""Keyword arguments as the values of a recipe. Which keys there are and what they take is for the recipe's own reader to say."""
+"""Arguments as the values of a recipe, here and in the package `fovea`. Which keys there are and what they take is for the recipe's own
+reader to say."""
 import json
 import math
 import numbers
@@ -7,24 +8,27 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_PLAIN_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_NO_WORDS = {"true", "false", "null"}
+_PLAIN_WORD = re.compile(r"(?!(?:true|false|null|yes|no|on|off|y|n)$)[A-Za-z_]\w*", re.ASCII | re.IGNORECASE)
+
+
+def described(value: Any) -> str:
+    """For messages: "an array of shape (3, 4) and dtype uint8", "a set"."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
+    return f"a {type(value).__name__}"
 
 
 def path_of(value: Any, name: str) -> str:
     """A path as text; TypeError for what is none, such as an array."""
     if isinstance(value, (str, os.PathLike)):
-        path = os.fspath(value)
-        return path if isinstance(path, str) else os.fsdecode(path)
-    raise TypeError(f"{name}: found {type(value).__module__}.{type(value).__qualname__}, expected a path (str or os.PathLike)")
+        return os.fsdecode(value)
+    raise TypeError(f"{name}: found {described(value)}; expected a path, as str or pathlib.Path")
 
 
 def yaml_of(value: Any, key: str) -> str:
     """In one line; TypeError names the key and what was found."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     if isinstance(value, (str, os.PathLike)):
         return _text(path_of(value, key))
     if isinstance(value, numbers.Integral):
@@ -38,20 +42,15 @@ def yaml_of(value: Any, key: str) -> str:
         return "[" + ", ".join(yaml_of(item, f"{key}.{i}") for i, item in enumerate(value)) + "]"
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # one number of an array
         return yaml_of(value.item(), key)
-    raise TypeError(f"{key}: found {type(value).__module__}.{type(value).__qualname__}, expected text, a number, True or False, "
-                    "None, a list or a dict")
+    raise TypeError(f"{key}: found {described(value)}; expected text, a number, True or False, None, a list or a dict")
 
 
 def _text(text: str) -> str:
     """A word as it stands, so that it can name an alternative or a choice; all else in quotes, so that it is no number."""
-    if _PLAIN_WORD.fullmatch(text) and text.lower() not in _NO_WORDS:
-        return text
-    return json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN_WORD.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def _number(number: float) -> str:
-    if math.isnan(number):
-        return ".nan"
-    if math.isinf(number):
-        return ".inf" if number > 0 else "-.inf"
-    return repr(number)
+    if math.isfinite(number):
+        return repr(number)
+    return ".nan" if math.isnan(number) else ".inf" if number > 0 else "-.inf"

@@ -1,4 +1,4 @@
-"""What Fovea raises. Each message says what was found, what was expected and what to do."""
+"""What Fovea raises, here and in the package `fovea`. Each message says what was found, what was expected and what to do."""
 
 
 class Error(RuntimeError):
@@ -11,6 +11,10 @@ class ConfigError(Error, ValueError):
 
 class DataError(Error):
     """A file, or bytes, that are not what they should be."""
+
+
+class MissingFileError(DataError, FileNotFoundError):
+    """Nothing of that name is there."""
 
 
 class CheckpointError(DataError):
