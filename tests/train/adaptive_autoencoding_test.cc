@@ -308,6 +308,8 @@ TEST(AdaptiveAutoencodingTest, PaintsMaskedLeavesAndHidesThem) {
 double last_loss_of(TrainConfig config, int64_t steps) {
   config.run.dir += fmt::format("_{}", steps);
   config.trainer.max_steps = steps;
+  config.trainer.eval_every_epochs = 0;  // at the end alone
+  config.checkpoint.every_steps = steps;
   return Trainer(config, ProgressLine::Mode::kSilent).fit().last_eval.at("loss");
 }
 

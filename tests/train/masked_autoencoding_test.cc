@@ -232,6 +232,8 @@ TEST(MaskedAutoencodingTest, MetricsAreThoseOfPlainLoops) {
 double last_eval_of(TrainConfig config, int64_t steps, const char* metric) {
   config.run.dir += fmt::format("_{}", steps);
   config.trainer.max_steps = steps;
+  config.trainer.eval_every_epochs = 0;  // at the end alone
+  config.checkpoint.every_steps = steps;
   return Trainer(config, ProgressLine::Mode::kSilent).fit().last_eval.at(metric);
 }
 

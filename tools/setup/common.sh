@@ -6,6 +6,7 @@
 
 readonly apt_list=tools/setup/apt-packages.txt
 readonly wheel_list=tools/setup/libtorch-wheels.txt
+readonly python_list=tools/setup/python-packages.txt
 readonly deps=.deps
 readonly logs=build/logs
 
@@ -157,6 +158,28 @@ need_libtorch() {  # sets FOVEA_TORCH_DIR
   export FOVEA_TORCH_DIR=$PWD/$deps/torch
 }
 
+want_python() {  # want_python PACKAGE...: .deps/python, an environment in which CMake finds what the modules of Python are built with
+  local python names list=$logs/python-environment.txt
+  if [[ -n ${FOVEA_PYTHON:-} ]]; then
+    say "      FOVEA_PYTHON=$FOVEA_PYTHON"
+    return
+  fi
+  names=$(printf '|%s' "$@")
+  sed -n -E "s/^((${names:1})==[^ ]+).*/\\1/p" "$python_list" >"$list"
+  if cmp -s "$list" "$deps/python/packages.txt" && "$deps/python/bin/python" -c pass; then
+    say "      already in $deps/python"
+    return
+  fi
+  # Without pip in it: that would take Debian's python3-venv.
+  rm -rf "$deps/python"
+  if python=$(find_python) && logged python-environment "$python" -m venv --without-pip "$deps/python" &&
+    logged python-packages "$python" -m pip --python "$deps/python/bin/python" install --quiet --no-cache-dir -r "$list"; then
+    cp "$list" "$deps/python/packages.txt"  # last: this file says that all before it is complete
+  else
+    say "      not there, the modules of Python are neither built nor tested: $*"
+  fi
+}
+
 cpu_limit() {  # processors that this process may use; a container's quota counts
   local cpus quota period
   cpus=$(env -u OMP_NUM_THREADS nproc)
@@ -177,10 +200,14 @@ memory_limit_mb() {
   say "$free"
 }
 
-compile_jobs() {  # how many compilers at once: one a processor, 1.5 GB of memory each
+unity_files() {  # how many files are compiled at a time: few processors have little to share out
+  if [[ $(cpu_limit) -le 4 ]]; then say 48; else say 16; fi
+}
+
+compile_jobs() {  # how many compilers at once: one a processor, with the memory that so many files need
   local by_cpu by_memory
   by_cpu=$(cpu_limit)
-  by_memory=$(($(memory_limit_mb) / 1500))
+  by_memory=$(($(memory_limit_mb) / (1200 + 25 * $(unity_files))))
   [[ $by_memory -ge 1 ]] || by_memory=1
   say "${FOVEA_JOBS:-$((by_cpu < by_memory ? by_cpu : by_memory))}"
 }
@@ -189,7 +216,8 @@ build() {  # build PRESET [TARGET...]: configures and builds; the compiler's out
   local preset=$1 targets=()
   shift
   [[ $# -eq 0 ]] || targets=(--target "$@")
-  logged "configure-$preset" cmake --preset "$preset" "-DFOVEA_TORCH_DIR=$FOVEA_TORCH_DIR" &&
+  logged "configure-$preset" cmake --preset "$preset" "-DFOVEA_TORCH_DIR=$FOVEA_TORCH_DIR" \
+    "-DFOVEA_UNITY_FILES=$(unity_files)" &&
     cmake --build --preset "$preset" -j "$(compile_jobs)" "${targets[@]}"
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -63,6 +64,7 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   }
   options.batch_size = arguments.batch_size;
   options.steps = arguments.steps;
+  options.peak.repeats = std::min(options.peak.repeats, options.steps);  // one step: a quick look
   options.warmup_steps = arguments.warmup;
   auto& device = options.config.device;  // a recipe's device.attention and fp8 stay
   device.type = arguments.device;

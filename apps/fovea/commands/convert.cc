@@ -52,7 +52,7 @@ void write_weights(const ConvertArguments& arguments, const Loaded& loaded,
   }
 }
 
-weights::ConversionReport write(const ConvertArguments& arguments, const Loaded& loaded) {
+weights::ConversionReport write_converted(const ConvertArguments& arguments, const Loaded& loaded) {
   const auto& tensors = loaded.tensors;
   const auto check = [&] {
     if (loaded.file.mapped) loaded.file.mapped->check_unchanged();
@@ -130,7 +130,7 @@ void run_convert(ConvertArguments arguments) {
   const auto loaded = load_source(arguments);
   weights::ConversionReport written;
   try {
-    written = write(arguments, loaded);
+    written = write_converted(arguments, loaded);
   } catch (const Error&) {
     // A source that became shorter shows where its bytes are written.
     if (loaded.file.mapped) loaded.file.mapped->check_unchanged();

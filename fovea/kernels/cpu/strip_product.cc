@@ -1,10 +1,9 @@
 #include "fovea/kernels/cpu/strip_product.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <memory>
-#include <vector>
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/share_out.h"
@@ -35,9 +34,10 @@ class StripProduct {
 
   void run() {
     if (!packed_ && packs_before()) {
-      own_packed_.reserve(packed_strips_size(sizes_.depth, sizes_.columns));
-      pack_strips(second_, sizes_.depth, sizes_.columns, own_packed_.data());
-      packed_ = own_packed_.data();
+      own_packed_ = at::empty({packed_strips_size(sizes_.depth, sizes_.columns)}, at::kFloat);
+      auto* packed = own_packed_.mutable_data_ptr<float>();
+      pack_strips(second_, sizes_.depth, sizes_.columns, packed);
+      packed_ = packed;
     }
     if (down_ * across_ == 1) return multiply(0, 0);
     share_out(down_ * across_, /*most=*/1, [&](int64_t begin, int64_t end) {
@@ -143,7 +143,7 @@ class StripProduct {
   const float* packed_;
   StripSizes sizes_;
   StripResult result_;
-  AlignedBuffer<float> own_packed_;
+  at::Tensor own_packed_;  // whose memory libtorch's allocator keeps for the next product
   int64_t width_ = strip_width(), block_ = block_rows();
   int64_t strips_ = parts_of(sizes_.columns, width_);
   int64_t rows_ = 0;               // of a part

@@ -12,10 +12,11 @@
 
 namespace fovea::elastic::testing {
 
-// It is killed with the test, whatever happens. Without an etcd on this machine the test is
-// skipped.
+// It is killed with the test, whatever happens: nobody reads its data any more. Without an etcd on
+// this machine the test is skipped.
 class EtcdTest : public ::testing::Test {
  protected:
+  ~EtcdTest() override { end_etcd(); }
   void SetUp() override {
     if (!has_etcd_program()) {
       GTEST_SKIP() << "skipped: no etcd on this machine (Debian package etcd-server)";
@@ -25,7 +26,7 @@ class EtcdTest : public ::testing::Test {
 
   // In place of the one of SetUp.
   void start_etcd(std::vector<std::string> arguments = {}, int64_t port = 0) {
-    etcd_.reset();
+    end_etcd();
     folders_.push_back(std::make_unique<support::TempDir>());
     // It elects itself after ten beats: a start takes a quarter of a second in place of one.
     arguments.insert(arguments.end(), {"--heartbeat-interval=10", "--election-timeout=100"});
@@ -38,6 +39,11 @@ class EtcdTest : public ::testing::Test {
   EtcdClient& client() { return *client_; }
 
  private:
+  void end_etcd() {
+    if (etcd_) etcd_->kill();
+    etcd_.reset();
+  }
+
   std::vector<std::unique_ptr<support::TempDir>> folders_;
   std::unique_ptr<LocalEtcd> etcd_;
   std::unique_ptr<EtcdClient> client_;

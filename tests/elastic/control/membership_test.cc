@@ -70,7 +70,7 @@ TEST_F(MembershipTest, OneThatHungComesAgainAsAnotherOne) {
 TEST_F(MembershipTest, ANameIsOneWorkers) {
   const Membership worker(client(), keys, "w", {.host = "here", .process = 17});
   try {
-    const Membership other(client(), keys, "w", {}, {.seconds = 2});
+    const Membership other(client(), keys, "w", {}, {.seconds = 1});
     ADD_FAILURE() << "two of one name";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("has a worker 'w' already (process 17 of here)"),
