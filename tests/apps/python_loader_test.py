@@ -32,6 +32,8 @@ import tiny_run  # noqa: E402
 import fovea.data  # noqa: E402
 from fovea.data import _processor  # noqa: E402
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may ignore it, as a shell does of what is in the background
+
 PATIENCE = 60  # seconds; a busy machine takes its time
 BATCHES = 2 * tiny_run.STEPS_PER_EPOCH + 2
 

@@ -25,6 +25,8 @@ sys.path[:0] = [sys.argv[1], str(ROOT / "tools")]
 import tiny_run  # noqa: E402
 from python_checks import SMALL, check, expect, is_close  # noqa: E402
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may ignore it, as a shell does of what is in the background
+
 
 def missing_packages():
     """What the tests of models, runs and predictions lack in this Python; empty: nothing."""
