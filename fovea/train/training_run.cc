@@ -10,7 +10,7 @@
 #include "fovea/core/stop_signals.h"
 #include "fovea/core/trace.h"
 #include "fovea/track/run_facts.h"
-#include "fovea/train/metric_names.h"
+#include "fovea/train/metrics/metric_names.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/report/report.h"

@@ -226,6 +226,31 @@ def check_own_parts(torch, fovea, folder):
     expect(TypeError, ["float64", "uint8"], lambda: fovea.train(folder / "own.yaml", progress=False, run={"dir": folder / "broken"}))
 
 
+def check_own_metric(fovea, folder):
+    """Of all samples of an evaluation; the best checkpoint is the one with the most of it."""
+    import numpy
+
+    @fovea.register_metric("accuracy")
+    def accuracy(logits, labels):
+        check(logits.shape == (30, 4) and labels.shape == (30,), "a metric is given", logits.shape, labels.shape)
+        return (logits.argmax(1) == labels).float().mean()
+    fovea.register_metric("missing")(lambda logits, labels: numpy.float32("nan"))
+    fovea.register_metric("each")(lambda logits, labels: logits[:, 0])
+    recipe = folder / "program/recipe.yaml"
+
+    def train(*names, **options):
+        return fovea.train(recipe, progress=False, task={"own_metrics": list(names)},
+                           **{"run": {"dir": folder / "metric"}, "trainer": {"max_epochs": 1}, **options})
+    result = train("accuracy", checkpoint={"best_metric": "accuracy"})
+    check(abs(100 * result.metrics["accuracy"] - result.metrics["top1"]) < 1e-4, result)
+    curve = fovea.load_run(folder / "metric").curve("accuracy", "val")[1]
+    check(curve[-1] == result.metrics["accuracy"], curve)
+    for name, kind, words in (("missing", fovea.Error, ["'missing' gives nan of 30 samples"]),
+                              ("each", TypeError, ["'each' gives an array", "(30,)"]),
+                              ("top1", ValueError, ["own_metrics", "top1"]), ("unknown", ValueError, ["unknown", "register_metric"])):
+        expect(kind, words, lambda: train(name, run={"dir": folder / f"metric_{name}"}))
+
+
 def check_predictions(fovea, run, folder):
     import numpy
     pixels = numpy.arange(64, dtype=numpy.uint8).reshape(8, 8) * 3
@@ -284,6 +309,7 @@ def main():
         folder = pathlib.Path(name)
         run = check_training(fovea, folder)
         check_own_parts(torch, fovea, folder)
+        check_own_metric(fovea, folder)
         check_predictions(fovea, run, folder)
         check_run(fovea, run)
     from python_operator_checks import check_operators

@@ -7,9 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 
+#include "fovea/config/checked_config.h"
 #include "fovea/core/error.h"
 #include "fovea/train/tasks/own_loss.h"
+#include "fovea/train/tasks/own_metric.h"
 
 // B batch, C classes.
 namespace fovea::train {
@@ -129,6 +133,49 @@ TEST(ClassificationTest, EvaluationCountsTop1Top5AndConfusion) {
   EXPECT_EQ(counted, 3);
   EXPECT_EQ(detail.confusion().at({6, 0}), 1);
   EXPECT_EQ(detail.predictions().at(1).classes, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+// Of two ranks, whose samples are each other's neighbours in the data set.
+TEST(ClassificationTest, AMetricFromOutsideSeesAllSamplesInTheirOrder) {
+  at::Tensor seen_logits, seen_labels;
+  register_metric("seen", [&](const at::Tensor& logits, const at::Tensor& labels) {
+    seen_logits = logits;
+    seen_labels = labels;
+    return 0.25;
+  });
+  const auto logits = at::randn({4, 3}), labels = at::tensor({2, 0, 1, 1}, at::kLong);
+  const ClassificationTask task({.own_metrics = {"seen"}}, 3);
+  EXPECT_EQ(task.metric_names(), (std::vector<std::string>{"top1", "top5", "loss", "seen"}));
+  std::vector<nlohmann::json> parts;
+  std::unique_ptr<Evaluation> evaluation;
+  FixedModel model(logits);
+  for (const auto& rows : {at::tensor({1, 3}, at::kLong), at::tensor({0, 2}, at::kLong)}) {
+    evaluation = task.start_evaluation();
+    auto batch = batch_of_labels(labels.index_select(0, rows));
+    batch.indices = rows;
+    FixedModel of_rank(logits.index_select(0, rows));
+    evaluation->add(batch, task.loss(of_rank, batch));
+    parts.push_back(evaluation->part());
+  }
+  evaluation->join(parts);
+  evaluation->finish(model);
+  EXPECT_EQ(evaluation->metrics().at("seen"), 0.25);
+  EXPECT_TRUE(seen_logits.equal(logits));
+  EXPECT_TRUE(seen_labels.equal(labels));
+}
+
+TEST(ClassificationTest, AMetricFromOutsideGivesAFiniteNumber) {
+  register_metric("nan", [](const at::Tensor&, const at::Tensor&) {
+    return std::numeric_limits<double>::quiet_NaN();
+  });
+  const auto logits = at::randn({2, 3}), labels = at::tensor({2, 0}, at::kLong);
+  EXPECT_THROW(own_metric_of("nan", logits, labels), Error);
+  EXPECT_THROW(own_metric_of("nobody's", logits, labels), ConfigError);
+  const ClassificationTask task({.own_metrics = {"nobody's"}}, 3);
+  EXPECT_THROW(task.start_evaluation(), ConfigError);
+  for (const auto& names : {std::vector<std::string>{"a", "a"}, {"top1"}, {"step"}}) {
+    EXPECT_THROW(check_config("task", ClassificationConfig{.own_metrics = names}), ConfigError);
+  }
 }
 
 // A square of counts would take 80 GB.

@@ -1,4 +1,4 @@
-#include "fovea/train/metric_names.h"
+#include "fovea/train/metrics/metric_names.h"
 
 #include <gtest/gtest.h>
 

@@ -17,6 +17,7 @@
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/session.h"
 #include "fovea/train/step/step.h"
+#include "fovea/train/tasks/own_metric.h"
 #include "fovea/train/trainer.h"
 #include "tests/support/parity.h"
 #include "tests/train/step_gradients.h"
@@ -66,9 +67,20 @@ TEST(SegmentationTaskTest, LearnsAndIsEvaluatedOnWholeVolumes) {
   EXPECT_THAT(file.pictures[0].image_png, HasSubstr("PNG"));
 }
 
-// Also of losses over the batch, which are taken sample by sample in evaluation.
+// Also of losses over the batch, which are taken sample by sample in evaluation, as metrics from
+// outside are.
 TEST(SegmentationTaskTest, EvaluationDoesNotDependOnTheBatchSize) {
   SegmentationFixture fixture;
+  register_metric("accuracy", [](const at::Tensor& logits, const at::Tensor& labels) {
+    EXPECT_EQ(logits.size(0), 1);
+    return logits.argmax(1)
+        .eq(labels)
+        .masked_select(labels.ge(0))
+        .to(at::kDouble)
+        .mean()
+        .item<double>();
+  });
+  fixture.task().own_metrics = {"accuracy"};
   for (const auto* loss : {"dice_ce", "ucf_dice_bce"}) {
     fixture.task().loss.name = loss;
     std::vector<std::map<std::string, double>> found;
@@ -77,8 +89,11 @@ TEST(SegmentationTaskTest, EvaluationDoesNotDependOnTheBatchSize) {
       const auto model = make_model(fixture.config, {});
       const auto task = make_task(fixture.config.task, *model);
       const auto source = open_validation_data(fixture.config, {});
+      EXPECT_THAT(task->metric_names(), ::testing::Contains("accuracy"));
       found.push_back(evaluate(*model, *task, *source.loader, {})->metrics());
     }
+    EXPECT_GT(found[0].at("accuracy"), 0);
+    EXPECT_LT(found[0].at("accuracy"), 1);
     for (const auto& [name, value] : found[0]) {
       EXPECT_NEAR(found[1].at(name), value, 1e-6) << name;
       EXPECT_NEAR(found[2].at(name), value, 1e-6) << name;

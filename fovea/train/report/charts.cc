@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "fovea/train/metric_names.h"
+#include "fovea/train/metrics/metric_names.h"
 #include "fovea/train/report/page_parts.h"
 #include "fovea/train/report/svg_plot.h"
 

@@ -11,7 +11,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/number_text.h"
 #include "fovea/files/atomic_file.h"
-#include "fovea/train/metric_names.h"
+#include "fovea/train/metrics/metric_names.h"
 #include "fovea/train/recipe/phase_configs.h"
 #include "fovea/train/recipe/run_folder.h"
 #include "fovea/train/report/page_parts.h"

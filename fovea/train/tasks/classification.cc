@@ -6,16 +6,20 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/train/evaluate/evaluation_parts.h"
 #include "fovea/train/tasks/own_loss.h"
+#include "fovea/train/tasks/own_metric.h"
 
 // B batch, C classes.
 namespace fovea::train {
 namespace {
+
+constexpr std::array kMetricNames = {"top1", "top5", "loss"};
 
 // Labels as they come, or the class that soft targets name first. -> [B] int64.
 at::Tensor hard_labels(const at::Tensor& labels) {
@@ -47,7 +51,23 @@ at::Tensor soft_targets(const at::Tensor& labels, int64_t num_classes, double sm
                         : targets * (1 - smoothing) + smoothing / static_cast<double>(num_classes);
 }
 
+// [M, C]; [M, 0] where they are not kept.
+at::Tensor logits_of(const std::vector<ClassificationEvaluation::Prediction>& predictions) {
+  const auto count = static_cast<int64_t>(predictions.size());
+  const auto num_logits = count == 0 ? 0 : static_cast<int64_t>(predictions.front().logits.size());
+  const auto logits = at::zeros({count, num_logits}, at::kFloat);
+  auto* logit = logits.data_ptr<float>();
+  for (const auto& prediction : predictions) {
+    logit = std::copy(prediction.logits.begin(), prediction.logits.end(), logit);
+  }
+  return logits;
+}
+
 }  // namespace
+
+void ClassificationConfig::validate(ConfigIssues& issues) const {
+  check_own_metrics(own_metrics, {kMetricNames.begin(), kMetricNames.end()}, issues);
+}
 
 at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& labels,
                                  const ClassificationConfig& config) {
@@ -71,6 +91,7 @@ at::Tensor classification_losses(const at::Tensor& logits, const at::Tensor& lab
 
 void ClassificationTask::check_data(const data::Dataset& dataset) const {
   if (config_.loss == "own") own_loss(config_.own_loss);
+  find_own_metrics(config_.own_metrics);
   if (dataset.has_masks()) {
     fail<ConfigError>(
         "task: classification, but {} has a mask, a class for each pixel; expected one class for "
@@ -109,7 +130,15 @@ LossParts ClassificationTask::loss(models::Model& model, const TensorBatch& batc
   return parts;
 }
 
+std::vector<std::string> ClassificationTask::metric_names() const {
+  std::vector<std::string> names(kMetricNames.begin(), kMetricNames.end());
+  names.insert(names.end(), config_.own_metrics.begin(), config_.own_metrics.end());
+  return names;
+}
+
+// An evaluation by itself (`fovea eval`) has nobody who checks the data first.
 std::unique_ptr<Evaluation> ClassificationTask::start_evaluation() const {
+  find_own_metrics(config_.own_metrics);
   return std::make_unique<ClassificationEvaluation>(config_, num_classes_);
 }
 
@@ -120,9 +149,9 @@ ClassificationEvaluation::ClassificationEvaluation(const ClassificationConfig& c
 }
 
 void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& parts) {
-  const auto labels = hard_labels(batch.labels).to(at::kCPU);          // [B]
-  const auto logits = parts.outputs.to(at::kCPU, at::kFloat);          // [B, C]
-  const auto losses = classification_losses(logits, labels, config_);  // [B]
+  const auto labels = hard_labels(batch.labels).to(at::kCPU);               // [B]
+  const auto logits = parts.outputs.to(at::kCPU, at::kFloat).contiguous();  // [B, C]
+  const auto losses = classification_losses(logits, labels, config_);       // [B]
   const int64_t listed = std::min<int64_t>(5, logits.size(1));
   const auto [scores, classes] = logits.softmax(1).topk(listed, 1);  // [B, 5]
   const auto score = scores.accessor<float, 2>();
@@ -134,10 +163,15 @@ void ClassificationEvaluation::add(const TensorBatch& batch, const LossParts& pa
                           .label = labels.const_data_ptr<int64_t>()[b],
                           .loss = losses.const_data_ptr<float>()[b],
                           .classes = {},
-                          .scores = {}};
+                          .scores = {},
+                          .logits = {}};
     for (int64_t k = 0; k < listed; ++k) {
       prediction.classes.push_back(top[b][k]);
       prediction.scores.push_back(score[b][k]);
+    }
+    if (!config_.own_metrics.empty()) {
+      const auto* row = logits.const_data_ptr<float>() + b * num_classes_;
+      prediction.logits = {row, row + num_classes_};
     }
     take(std::move(prediction));
   }
@@ -153,14 +187,15 @@ void ClassificationEvaluation::take(Prediction prediction) {
   predictions_.push_back(std::move(prediction));
 }
 
-// Numbers of all samples in two tensors: index, label and classes [M, 2 + K]; loss and scores
-// [M, 1 + K].
+// Numbers of all samples in three tensors: index, label and classes [M, 2 + K]; loss and scores
+// [M, 1 + K]; logits [M, C], or [M, 0].
 nlohmann::json ClassificationEvaluation::part() const {
   if (predictions_.empty()) return nullptr;
   const auto count = static_cast<int64_t>(predictions_.size());
   const auto listed = static_cast<int64_t>(predictions_.front().classes.size());
   const auto integers = at::zeros({count, 2 + listed}, at::kLong);
   const auto floats = at::zeros({count, 1 + listed}, at::kDouble);
+  const auto logits = logits_of(predictions_).to(at::kDouble);
   auto* integer = integers.data_ptr<int64_t>();
   auto* number = floats.data_ptr<double>();
   for (const auto& prediction : predictions_) {
@@ -170,7 +205,8 @@ nlohmann::json ClassificationEvaluation::part() const {
     *number++ = prediction.loss;
     number = std::copy(prediction.scores.begin(), prediction.scores.end(), number);
   }
-  return {{"integers", json_of(integers)}, {"floats", json_of(floats)}};
+  return {
+      {"integers", json_of(integers)}, {"floats", json_of(floats)}, {"logits", json_of(logits)}};
 }
 
 void ClassificationEvaluation::join(const std::vector<nlohmann::json>& parts) {
@@ -178,17 +214,21 @@ void ClassificationEvaluation::join(const std::vector<nlohmann::json>& parts) {
   for (const auto& part : parts) {
     if (part.is_null()) continue;
     const auto integers = tensor_of(part.at("integers")), floats = tensor_of(part.at("floats"));
-    const auto listed = floats.size(1) - 1;
+    const auto logits = tensor_of(part.at("logits")).to(at::kFloat);
+    const auto listed = floats.size(1) - 1, num_logits = logits.size(1);
     const auto* integer = integers.const_data_ptr<int64_t>();
     const auto* number = floats.const_data_ptr<double>();
+    const auto* logit = logits.const_data_ptr<float>();
     for (int64_t i = 0; i < integers.size(0); ++i) {
       all.push_back({.index = integer[0],
                      .label = integer[1],
                      .loss = number[0],
                      .classes = {integer + 2, integer + 2 + listed},
-                     .scores = {number + 1, number + 1 + listed}});
+                     .scores = {number + 1, number + 1 + listed},
+                     .logits = {logit, logit + num_logits}});
       integer += 2 + listed;
       number += 1 + listed;
+      logit += num_logits;
     }
   }
   std::stable_sort(all.begin(), all.end(),
@@ -200,11 +240,25 @@ void ClassificationEvaluation::join(const std::vector<nlohmann::json>& parts) {
   for (auto& prediction : all) take(std::move(prediction));
 }
 
+void ClassificationEvaluation::finish(models::Model& /*model*/) {
+  if (config_.own_metrics.empty()) return;
+  const auto logits = logits_of(predictions_).reshape({num_samples_, num_classes_});
+  const auto labels = at::zeros({num_samples_}, at::kLong);
+  for (int64_t i = 0; i < num_samples_; ++i) {
+    labels.data_ptr<int64_t>()[i] = predictions_[static_cast<size_t>(i)].label;
+  }
+  for (const auto& name : config_.own_metrics) {
+    own_values_[name] = own_metric_of(name, logits, labels);
+  }
+}
+
 std::map<std::string, double> ClassificationEvaluation::metrics() const {
   const auto samples = static_cast<double>(std::max<int64_t>(1, num_samples_));
-  return {{"loss", loss_sum_ / samples},
-          {"top1", 100.0 * static_cast<double>(top1_) / samples},
-          {"top5", 100.0 * static_cast<double>(top5_) / samples}};
+  auto metrics = own_values_;
+  metrics["loss"] = loss_sum_ / samples;
+  metrics["top1"] = 100.0 * static_cast<double>(top1_) / samples;
+  metrics["top5"] = 100.0 * static_cast<double>(top5_) / samples;
+  return metrics;
 }
 
 }  // namespace fovea::train

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fovea/config/fields.h"
 #include "fovea/train/tasks/task.h"
@@ -16,6 +17,7 @@ struct ClassificationConfig {
   std::string loss = "cross_entropy";
   std::string own_loss = "";
   double label_smoothing = 0.0;
+  std::vector<std::string> own_metrics = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -27,7 +29,11 @@ struct ClassificationConfig {
             "fovea.register_loss in Python, train::register_loss in C++");
     v.field("label_smoothing", self.label_smoothing, "share of the target spread over all classes",
             {.min = 0, .max = 1, .exclusive_max = true});
+    v.field("own_metrics", self.own_metrics,
+            "evaluated beside top1, top5 and loss: names that the program which reads the recipe "
+            "has given them: fovea.register_metric in Python, train::register_metric in C++");
   }
+  void validate(ConfigIssues& issues) const;
 };
 
 // logits: [B, C] any float dtype, labels: [B] int64 or targets [B, C] float32 -> [B] float32.
@@ -53,6 +59,8 @@ class ClassificationEvaluation : public Evaluation {
   void join(const std::vector<nlohmann::json>& parts) override;
   std::map<std::string, double> metrics() const override;
   int64_t num_samples() const override { return num_samples_; }
+  // Computes the metrics from outside.
+  void finish(models::Model& model) override;
   // Samples spread evenly over the data, and the wrong ones with the highest loss.
   void describe(EvaluationFile& file, const data::Dataset& dataset) const override;
 
@@ -68,6 +76,7 @@ class ClassificationEvaluation : public Evaluation {
     double loss = 0;
     std::vector<int64_t> classes;
     std::vector<double> scores;
+    std::vector<float> logits;  // [C]; empty where no metric from outside looks at them
   };
   const std::vector<Prediction>& predictions() const { return predictions_; }
 
@@ -80,6 +89,7 @@ class ClassificationEvaluation : public Evaluation {
   std::vector<Prediction> predictions_;
   double loss_sum_ = 0;
   int64_t num_samples_ = 0, top1_ = 0, top5_ = 0;
+  std::map<std::string, double> own_values_;
 };
 
 class ClassificationTask : public Task {
@@ -87,7 +97,7 @@ class ClassificationTask : public Task {
   ClassificationTask(const ClassificationConfig& config, int64_t num_classes)
       : config_(config), num_classes_(num_classes) {}
   void check_data(const data::Dataset& dataset) const override;
-  std::vector<std::string> metric_names() const override { return {"top1", "top5", "loss"}; }
+  std::vector<std::string> metric_names() const override;
   LossParts loss(models::Model& model, const TensorBatch& batch) const override;
   kernels::Recordable can_be_recorded() const override {
     return {config_.loss == "own" ? "a loss from outside may look at numbers on the host" : ""};

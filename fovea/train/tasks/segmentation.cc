@@ -12,6 +12,7 @@
 #include "fovea/kernels/host_part.h"
 #include "fovea/models/segmenter.h"
 #include "fovea/train/evaluate/patch_images.h"
+#include "fovea/train/tasks/own_metric.h"
 #include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
@@ -63,6 +64,7 @@ bool is_cut_into_windows(const models::Model& model, const TensorBatch& batch) {
 }  // namespace
 
 void SegmentationConfig::validate(ConfigIssues& issues) const {
+  check_own_metrics(own_metrics, {"loss", "dice", "iou", "hd95"}, issues);
   if (spacing.size() <= 3 && !spacing.empty()) return;
   issues.add("spacing",
              fmt::format("{} numbers; expected one, or one for each axis", spacing.size()));
@@ -110,6 +112,7 @@ SegmentationTask::SegmentationTask(const SegmentationConfig& config, const model
 }
 
 void SegmentationTask::check_data(const data::Dataset& dataset) const {
+  find_own_metrics(config_.own_metrics);
   if (!dataset.has_masks()) {
     fail<ConfigError>(
         "task: segmentation needs a mask for each sample, a class for each pixel, but {} has none; "
@@ -131,6 +134,7 @@ std::vector<std::string> SegmentationTask::metric_names() const {
       names.push_back(fmt::format("{}_{}", score, label));
     }
   }
+  names.insert(names.end(), config_.own_metrics.begin(), config_.own_metrics.end());
   return names;
 }
 
@@ -240,7 +244,9 @@ LossParts SegmentationTask::loss(models::Model& model, const TensorBatch& batch)
   return parts;
 }
 
+// An evaluation by itself (`fovea eval`) has nobody who checks the data first.
 std::unique_ptr<Evaluation> SegmentationTask::start_evaluation() const {
+  find_own_metrics(config_.own_metrics);
   return std::make_unique<SegmentationEvaluation>(config_, num_classes_);
 }
 

@@ -1,9 +1,11 @@
 // Segmentation: a class for each pixel of an image, or each voxel of a volume.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fovea/config/fields.h"
 #include "fovea/train/evaluate/sliding_window.h"
@@ -22,6 +24,7 @@ struct SegmentationConfig {
   bool hd95 = false;
   std::vector<double> spacing = {1.0};
   SlidingWindowConfig sliding_window = {};
+  std::vector<std::string> own_metrics = {};
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
@@ -37,6 +40,10 @@ struct SegmentationConfig {
             {.min = 0, .exclusive_min = true, .unit = "millimetres", .one_is_list = true});
     v.field("sliding_window", self.sliding_window,
             "how images that are not of the model's size are evaluated and predicted");
+    v.field("own_metrics", self.own_metrics,
+            "evaluated beside dice, iou and loss, as the mean over samples: names that the program "
+            "which reads the recipe has given them: fovea.register_metric in Python, "
+            "train::register_metric in C++");
   }
   void validate(ConfigIssues& issues) const;
 };
@@ -66,7 +73,8 @@ class SegmentationEvaluation : public Evaluation {
   void add(const TensorBatch& batch, const LossParts& parts) override;
   nlohmann::json part() const override;
   void join(const std::vector<nlohmann::json>& parts) override;
-  // loss, dice, iou and hd95 (with config.hd95), and dice_0, iou_0, ... of each class.
+  // loss, dice, iou and hd95 (with config.hd95), dice_0, iou_0, ... of each class, and those from
+  // outside.
   std::map<std::string, double> metrics() const override;
   int64_t num_samples() const override { return num_samples_; }
   // Images, labels and predictions of a few samples, evenly spread; of volumes the middle slice.
@@ -80,12 +88,14 @@ class SegmentationEvaluation : public Evaluation {
   };
   void add_sample(const at::Tensor& image, const at::Tensor& labels, const at::Tensor& predicted,
                   int64_t index);
+  void add_own_metrics(const at::Tensor& logits, const at::Tensor& labels);
   std::vector<double> hausdorff_distances(const at::Tensor& labels,
                                           const at::Tensor& predicted) const;
 
   SegmentationConfig config_;
   int64_t num_classes_;
   SampleMeans dice_, iou_, hd95_;
+  std::map<std::string, double> own_sums_;  // over samples
   std::vector<Picture> pictures_;
   int64_t picture_every_ = 1;  // samples; doubled where there would be too many pictures
   double loss_sum_ = 0, weight_ = 0;

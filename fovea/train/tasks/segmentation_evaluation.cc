@@ -7,6 +7,7 @@
 #include "fovea/train/evaluate/evaluation_parts.h"
 #include "fovea/train/evaluate/mask_picture.h"
 #include "fovea/train/evaluate/sample_picture.h"
+#include "fovea/train/tasks/own_metric.h"
 #include "fovea/train/tasks/segmentation.h"
 
 namespace fovea::train {
@@ -50,6 +51,16 @@ void SegmentationEvaluation::add(const TensorBatch& batch, const LossParts& part
     if (weights.defined() && weights.const_data_ptr<float>()[b] == 0) continue;
     add_sample(batch.images[b], labels[b], predicted[b],
                batch.indices.const_data_ptr<int64_t>()[b]);
+    add_own_metrics(parts.outputs.narrow(0, b, 1), labels.narrow(0, b, 1));
+  }
+}
+
+// Of one sample. logits: [1, K, sides], labels: [1, sides]
+void SegmentationEvaluation::add_own_metrics(const at::Tensor& logits, const at::Tensor& labels) {
+  if (config_.own_metrics.empty()) return;
+  const auto values = logits.to(at::kCPU, at::kFloat);
+  for (const auto& name : config_.own_metrics) {
+    own_sums_[name] += own_metric_of(name, values, labels);
   }
 }
 
@@ -102,7 +113,7 @@ nlohmann::json SegmentationEvaluation::part() const {
   }
   return {{"dice", dice_.numbers()}, {"iou", iou_.numbers()}, {"hd95", hd95_.numbers()},
           {"loss_sum", loss_sum_},   {"weight", weight_},     {"num_samples", num_samples_},
-          {"pictures", pictures}};
+          {"own_sums", own_sums_},   {"pictures", pictures}};
 }
 
 void SegmentationEvaluation::join(const std::vector<nlohmann::json>& parts) {
@@ -115,6 +126,9 @@ void SegmentationEvaluation::join(const std::vector<nlohmann::json>& parts) {
     all.loss_sum_ += part.at("loss_sum").get<double>();
     all.weight_ += part.at("weight").get<double>();
     all.num_samples_ += part.at("num_samples").get<int64_t>();
+    for (const auto& [name, sum] : part.at("own_sums").items()) {
+      all.own_sums_[name] += sum.get<double>();
+    }
     for (const auto& picture : part.at("pictures")) {
       all.pictures_.push_back(
           {picture.at("index"), picture.at("dice"), bytes_of(picture.at("png"))});
@@ -129,6 +143,9 @@ std::map<std::string, double> SegmentationEvaluation::metrics() const {
                                            {"dice", dice_.mean()},
                                            {"iou", iou_.mean()}};
   if (config_.hd95) metrics["hd95"] = hd95_.mean();
+  for (const auto& [name, sum] : own_sums_) {
+    metrics[name] = sum / static_cast<double>(num_samples_);
+  }
   for (int64_t label = 0; label < num_classes_; ++label) {
     metrics[fmt::format("dice_{}", label)] = dice_.mean_of(label);
     metrics[fmt::format("iou_{}", label)] = iou_.mean_of(label);

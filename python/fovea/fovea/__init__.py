@@ -15,7 +15,7 @@ _PLACES = {
     "_predictor": ("Predictor",),
     "_run": ("load_run", "Run"),
     "_training": ("train", "TrainResult", "Progress"),
-    "_own_parts": ("register_dataset", "register_loss"),
+    "_own_parts": ("register_dataset", "register_loss", "register_metric"),
     "data._errors": ("Error", "ConfigError", "DataError", "MissingFileError", "CheckpointError", "DivergedError"),
     "_built": ("__version__",),
 }

@@ -1,4 +1,6 @@
-"""Data sets and losses written in Python, for recipes of fovea.train."""
+"""Data sets, losses and metrics written in Python, for recipes of fovea.train."""
+import numbers
+
 from fovea._library import core  # before torch: it says which torch is wanted
 
 import numpy
@@ -33,6 +35,30 @@ def register_loss(name):
         core.register_loss(name, function)
         return function
     return register
+
+
+def register_metric(name):
+    """A decorator: `task: {own_metrics: [NAME]}` in recipes of fovea.train makes evaluations report the function under its name, beside the
+    task's own metrics: (logits, labels) -> a number, of which more is better.
+
+        classification  logits [N, C] float32, labels [N] int64 of all N samples, in the order of the data set
+        segmentation    logits [1, C, H, W] or [1, C, D, H, W] float32, labels without C, int64, -1 where a pixel counts for nothing: of
+                        one sample; the mean over samples is reported
+
+    It stands in metrics.jsonl, reports and callbacks, and `checkpoint: {best_metric: NAME}` keeps the checkpoint with the most of it. NaN
+    and infinity end the run: they are neither better nor worse than a number."""
+    def register(function):
+        core.register_metric(name, lambda logits, labels: _number(name, function(logits, labels)))
+        return function
+    return register
+
+
+def _number(name, value):
+    if isinstance(value, (torch.Tensor, numpy.ndarray)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"the metric '{name}' gives {described(value)}; expected one number")
 
 
 class OpenSet:

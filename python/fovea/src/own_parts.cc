@@ -1,4 +1,4 @@
-// Data sets and losses that are written in Python, for recipes.
+// Data sets, losses and metrics that are written in Python, for recipes.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -12,6 +12,7 @@
 #include "fovea/data/dataset.h"
 #include "fovea/data/datasets/own.h"
 #include "fovea/train/tasks/own_loss.h"
+#include "fovea/train/tasks/own_metric.h"
 #include "python/fovea/src/bindings.h"
 #include "python/fovea/src/tensors.h"
 
@@ -133,11 +134,21 @@ void register_loss(const std::string& name, nb::object function) {
   });
 }
 
+// function: gives a float.
+void register_metric(const std::string& name, nb::object function) {
+  train::register_metric(name, [function = shared(std::move(function))](const at::Tensor& logits,
+                                                                        const at::Tensor& labels) {
+    const nb::gil_scoped_acquire acquired;
+    return nb::cast<double>((*function)(logits, labels));
+  });
+}
+
 }  // namespace
 
 void bind_own_parts(nb::module_& module) {
   module.def("register_dataset", register_dataset);
   module.def("register_loss", register_loss);
+  module.def("register_metric", register_metric);
 }
 
 }  // namespace fovea::python

@@ -22,6 +22,13 @@ inline bool improves(std::string_view metric, double value, double best) {
   return is_smaller_better(metric) ? value < best : value > best;
 }
 
+// "dice" of "dice_12", which is of class 12; of another metric itself.
+inline std::string without_class(const std::string& metric) {
+  const auto end = metric.find_last_not_of("0123456789");
+  const bool has_class = end != std::string::npos && end + 1 < metric.size() && metric[end] == '_';
+  return has_class ? metric.substr(0, end) : metric;
+}
+
 // As people read it, with its unit: "psnr" -> "PSNR, dB"; "dice_2" -> "Dice, white matter", or
 // "Dice, class 2" where the classes have no names; a name that is not known, as it is.
 inline std::string metric_label(const std::string& metric,
@@ -35,14 +42,12 @@ inline std::string metric_label(const std::string& metric,
         "chet distance"},
        {"psnr", "PSNR, dB"},
        {"loss_mean_image", "loss of the mean image"}}};
-  const auto end = metric.find_last_not_of("0123456789");
-  const bool has_class = end != std::string::npos && end + 1 < metric.size() && metric[end] == '_';
-  const auto name = has_class ? metric.substr(0, end) : metric;
+  const auto name = without_class(metric);
   const auto found = std::find_if(kLabels.begin(), kLabels.end(),
                                   [&](const auto& label) { return label.first == name; });
   if (found == kLabels.end()) return metric;
-  if (!has_class) return std::string(found->second);
-  const auto label = metric.substr(end + 1);
+  if (name.size() == metric.size()) return std::string(found->second);
+  const auto label = metric.substr(name.size() + 1);
   size_t place = class_names.size();  // a number of more digits than a label has is none
   if (label.size() < 10) place = std::stoul(label);
   return std::string(found->second) + ", " +
