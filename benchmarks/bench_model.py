@@ -1,4 +1,4 @@
-"""`fovea bench model` and other programs that print one JSON object."""
+"""`fovea bench model` and other programs that print one JSON object, and how they take turns."""
 
 import json
 import subprocess
@@ -12,6 +12,13 @@ def run_json(command, **options):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def in_turn(sides, turn):
+    """The sides in the order of a round: who is first changes, so that nobody always follows the same one."""
+    sides = list(sides)
+    first = turn % len(sides)
+    return sides[first:] + sides[:first]
 
 
 def command(program, what, dtype, mode, args, **changes):

@@ -77,10 +77,8 @@ def measure(args, chosen):
     found = {}
     for turn in range(args.rounds):
         for load_name in LOADS:
-            names = list(chosen)
-            first = turn % len(names)
             with load(load_name):
-                for name in names[first:] + names[:first]:
+                for name in bench_model.in_turn(chosen, turn):
                     command, env = chosen[name]
                     result = bench_model.run_json(command, env=env)
                     found.setdefault((load_name, name), []).append((result["step_ms"], result["cpu_ms"]))

@@ -13,9 +13,10 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
+
+import bench_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CASES = ("program", "Python", "compiled")
@@ -61,18 +62,14 @@ def work(args):
 
 def window(args, case):
     """ms a step."""
-    settings = [str(word) for name in ("batch_size", "threads", "dtype", "steps", "warmup")
-                for word in (f"--{name.replace('_', '-')}", getattr(args, name))]
     if case == "program":
-        command = [args.fovea, "bench", "model", args.model, "--mode", "train", "--device", "cpu", "--json", *settings]
+        command = bench_model.command(args.fovea, args.model, args.dtype, "train", args, device="cpu")
     else:
-        command = [sys.executable, __file__, "--work", case, "--model", args.model, *settings]
+        command = [sys.executable, __file__, "--work", case, "--model", args.model, "--batch-size", args.batch_size, "--threads", args.threads,
+                   "--dtype", args.dtype, "--steps", args.steps, "--warmup", args.warmup]
     path = os.pathsep.join(filter(None, (args.package, os.environ.get("PYTHONPATH"))))
     env = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "PYTHONPATH": path}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {done.stderr}")
-    return json.loads(done.stdout)["step_ms"]
+    return bench_model.run_json(command, env=env)["step_ms"]
 
 
 def main():

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+import bench_model
 import provenance
 import torch_peer
 
@@ -156,8 +157,7 @@ def main():
         (folder / "recipe.yaml").write_text(recipe_text(args, folder))
         for turn in range(-1, args.rounds):  # the first round fills caches: the disk's, and that of torch.compile
             for work in WORKS:
-                first = turn % len(sides)
-                for side in sides[first:] + sides[:first]:
+                for side in bench_model.in_turn(sides, turn):
                     seconds = measure(args, env, folder, work, side)
                     if turn >= 0:
                         found[work, side].append(seconds)

@@ -134,9 +134,7 @@ def race(args, env, cases, commands):
         sides = commands(dtype, mode)
         names = list(sides)
         for turn in range(args.rounds):
-            # Who is first changes, so that nobody always follows the same one.
-            first = turn % len(names)
-            found = {name: bench_model.run_json(shlex.split(args.prefix) + sides[name], env=env) for name in names[first:] + names[:first]}
+            found = {name: bench_model.run_json(shlex.split(args.prefix) + sides[name], env=env) for name in bench_model.in_turn(names, turn)}
             results.setdefault((dtype, mode), []).append(found)
             print(f"{dtype} {mode}: " + ", ".join(f"{name} {found[name]['images_per_second']:.1f}" for name in names) + " img/s",
                   file=sys.stderr, flush=True)

@@ -23,12 +23,12 @@ import time
 
 import bench_model
 import provenance
+import torch_peer
 
 ROOT = provenance.ROOT
 MODELS = ["vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224"]
 TITLES = {"fovea": "Fovea", "openvino": "OpenVINO", "onnxruntime": "ONNX Runtime"}
 HAS_DTYPE = {"fovea": ("float32", "bfloat16"), "openvino": ("float32", "bfloat16"), "onnxruntime": ("float32",)}
-LIMITS = {"float32": 1e-4, "bfloat16": 5e-2}  # of the largest logit
 
 
 def runner(peer, file, threads, dtype):
@@ -123,8 +123,9 @@ def compare(args, model, weights, shape, folder, env):
             subprocess.run([str(part) for part in command], check=True, env=env, stdout=subprocess.DEVNULL)
             theirs = np.load(out)
             difference = abs(logits - theirs).max() / abs(theirs).max()
-            if not difference <= LIMITS[dtype]:
-                sys.exit(f"{model}, {peer}, {dtype}: logits differ by {difference:.2e} of the largest; expected at most {LIMITS[dtype]}")
+            limit = torch_peer.LIMITS[dtype]
+            if not difference <= limit:
+                sys.exit(f"{model}, {peer}, {dtype}: logits differ by {difference:.2e} of the largest; expected at most {limit}")
             found.append(f"{TITLES[peer]} {dtype} {difference:.1e}")
     return f"{model}: " + ", ".join(found)
 
@@ -140,8 +141,7 @@ def race(args, model, weights, shape, batch, dtype, folder, env):
     sides |= {peer: worker_command(args, peer, file, images, dtype) for peer in args.peers if dtype in HAS_DTYPE[peer]}
     names, rounds = list(sides), []
     for turn in range(args.rounds):
-        first = turn % len(names)
-        found = {name: bench_model.run_json(sides[name], env=env) for name in names[first:] + names[:first]}
+        found = {name: bench_model.run_json(sides[name], env=env) for name in bench_model.in_turn(names, turn)}
         rounds.append(found)
         print(f"{model} {dtype} {batch}: " + ", ".join(f"{name} {found[name]['images_per_second']:.2f}" for name in names) + " img/s",
               file=sys.stderr, flush=True)
@@ -153,8 +153,7 @@ def ratios(rounds, peer, key, is_rate):
     """The median of Fovea's over the peer's, above 1 where Fovea is the faster; with their range."""
     if peer not in rounds[0]:
         return "-"
-    found = sorted(turn["fovea"][key] / turn[peer][key] if is_rate else turn[peer][key] / turn["fovea"][key] for turn in rounds)
-    return f"{statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})"
+    return torch_peer.ratio_text(turn["fovea"][key] / turn[peer][key] if is_rate else turn[peer][key] / turn["fovea"][key] for turn in rounds)
 
 
 def table(args, results):
@@ -187,9 +186,7 @@ def report(args, results, agreement):
         "the files of `fovea export` with that batch size.", "",
         f"Command: `benchmarks/vs_openvino.py --models {' '.join(args.models)} --batches {' '.join(map(str, args.batches))} --dtypes "
         f"{' '.join(args.dtypes)} --peers {' '.join(args.peers)} --rounds {args.rounds} --steps {args.steps} --threads {args.threads}`. "
-        f"Medians of {args.steps} batches in each of {args.rounds} alternating rounds; a ratio is the median of the rounds' ratios of Fovea "
-        "to the peer left of it, above 1 where Fovea is faster, in brackets their range; by processor time, which other programs hardly "
-        "change, likewise.", "",
+        f"{torch_peer.method_text(args)}", "",
         "On the same weights and images, largest difference of logits over the largest logit: " + "; ".join(agreement) + ".", "",
         *table(args, results)]
     provenance.show(args, "vs_openvino", lines)
@@ -200,7 +197,7 @@ def main():
     parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 16, 32])
-    parser.add_argument("--dtypes", nargs="+", choices=list(LIMITS), default=["float32"])
+    parser.add_argument("--dtypes", nargs="+", choices=HAS_DTYPE["fovea"], default=["float32"])
     parser.add_argument("--peers", nargs="+", choices=["openvino", "onnxruntime"], default=["openvino", "onnxruntime"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=3)

@@ -18,6 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tools")]
+import bench_model  # noqa: E402
 import provenance  # noqa: E402
 import tiny_run  # noqa: E402
 
@@ -104,7 +105,7 @@ def main():
         predictions = {case: predicted(args, kind, *case) for case in CASES}
         times = {case: [] for case in CASES}
         for turn in range(args.rounds):
-            for case in CASES[turn % len(CASES):] + CASES[:turn % len(CASES)]:
+            for case in bench_model.in_turn(CASES, turn):
                 times[case].append(measured(args, *case, predictions[case][1]))
                 print(f"{turn}: {case}: predicted {predictions[case][0]:.1f}, measured {times[case][-1]:.1f}; "
                       f"load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)

@@ -22,6 +22,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path += [str(ROOT / "benchmarks"), str(ROOT / "benchmarks/elastic"), str(ROOT / "tools")]
+import bench_model  # noqa: E402
 import pair  # noqa: E402
 import provenance  # noqa: E402
 import tiny_run  # noqa: E402
@@ -159,8 +160,7 @@ FAULTS = {"join": join, "restart": restart, "kill -9": after_fault(signal.SIGKIL
 def by_turns(args, chosen, rounds):
     found = {name: [] for name in chosen}
     for turn in range(rounds):
-        names = list(chosen)
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in bench_model.in_turn(chosen, turn):
             folder = args.folder / f"{len(found[name])}-{name.replace(' ', '_').replace(',', '')}"
             found[name].append(chosen[name](args, folder))
             print(f"{turn}: {name}: {found[name][-1]}; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)

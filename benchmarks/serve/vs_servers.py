@@ -28,6 +28,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "tools")]
+import bench_model  # noqa: E402
 import load  # noqa: E402
 import provenance  # noqa: E402
 import tiny_run  # noqa: E402
@@ -142,7 +143,7 @@ def measure(args, photos, weights, onnx, folder):
     found, labels, failed, pairs = {}, {}, {}, []
     has_predictor = pathlib.Path(args.predictor).exists()
     for turn in range(args.rounds):
-        for side in args.sides[turn % len(args.sides):] + args.sides[:turn % len(args.sides)]:
+        for side in bench_model.in_turn(args.sides, turn):
             if side in failed:
                 continue
             requests = [request_of(side, photo) for photo in photos]
