@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
-#include "fovea/kernels/cpu/float_gelu.h"
+#include "fovea/kernels/cpu/gelu.h"
 #include "fovea/kernels/cpu/strip_product.h"
 #include "tests/support/close.h"
 #include "tests/support/stored_factor.h"
@@ -22,9 +22,9 @@ using support::random;
 
 // Of a part of a strip, a block, a row and of several; of one stretch of depth and of several,
 // whole and not; in one part and in several.
-const std::vector<cpu::StripSizes> kStripCases = {{1, 1, 1},       {12, 32, 4},    {13, 33, 5},
-                                                  {1, 1000, 64},   {150, 48, 385}, {300, 31, 770},
-                                                  {433, 130, 1100}};
+const std::vector<cpu::ProductSizes> kStripCases = {{1, 1, 1},       {12, 32, 4},    {13, 33, 5},
+                                                    {1, 1000, 64},   {150, 48, 385}, {300, 31, 770},
+                                                    {433, 130, 1100}};
 
 cpu::FloatFactor strip_factor_of(const support::StoredFactor& stored) {
   return {stored.whole.const_data_ptr<float>() + 2, stored.stride(), stored.is_transposed};

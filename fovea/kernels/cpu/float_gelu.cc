@@ -1,6 +1,6 @@
-#include "fovea/kernels/cpu/float_gelu.h"
-
 #include <algorithm>
+
+#include "fovea/kernels/cpu/gelu.h"
 
 // Compiled once for each instruction set by Highway, which picks the best one at run time.
 #undef HWY_TARGET_INCLUDE

@@ -5,12 +5,9 @@
 #include <optional>
 
 #include "fovea/kernels/cpu/panels.h"
+#include "fovea/kernels/cpu/product_sizes.h"
 
 namespace fovea::kernels::cpu {
-
-struct ProductSizes {
-  int64_t rows, columns, depth;  // all above 0
-};
 
 // As bfloat16 [rows, columns], rows `stride` apart, with a bias [columns] of float32 or null added
 // before rounding, and a residual [rows, columns] or null added then, which rounds once more.

@@ -27,7 +27,7 @@ struct StripScratch {
 class StripProduct {
  public:
   StripProduct(const FloatFactor& first, const FloatFactor& second, const float* packed,
-               const StripSizes& sizes, const StripResult& result)
+               const ProductSizes& sizes, const StripResult& result)
       : first_(first), second_(second), packed_(packed), sizes_(sizes), result_(result) {
     cut();
   }
@@ -141,7 +141,7 @@ class StripProduct {
 
   FloatFactor first_, second_;
   const float* packed_;
-  StripSizes sizes_;
+  ProductSizes sizes_;
   StripResult result_;
   at::Tensor own_packed_;  // whose memory libtorch's allocator keeps for the next product
   int64_t width_ = strip_width(), block_ = block_rows();
@@ -183,7 +183,7 @@ void pack_strips(const FloatFactor& second, int64_t depth, int64_t columns, floa
 }
 
 void strip_product(const FloatFactor& first, const FloatFactor& second, const float* packed,
-                   const StripSizes& sizes, const StripResult& result) {
+                   const ProductSizes& sizes, const StripResult& result) {
   StripProduct(first, second, packed, sizes, result).run();
 }
 

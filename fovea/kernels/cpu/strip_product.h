@@ -3,13 +3,10 @@
 
 #include <cstdint>
 
+#include "fovea/kernels/cpu/product_sizes.h"
 #include "fovea/kernels/cpu/strips.h"
 
 namespace fovea::kernels::cpu {
-
-struct StripSizes {
-  int64_t rows, columns, depth;  // all above 0
-};
 
 // Float32 [rows, columns], rows `stride` apart, with a bias [columns] or null that the sums begin
 // with. Once they are whole, a residual [rows, columns] or null is added to them, or gelu, where
@@ -32,6 +29,6 @@ void pack_strips(const FloatFactor& second, int64_t depth, int64_t columns, floa
 // null: it is packed on the way. Each sum has the same bits for any number of threads, packed
 // before or not.
 void strip_product(const FloatFactor& first, const FloatFactor& second, const float* packed,
-                   const StripSizes& sizes, const StripResult& result);
+                   const ProductSizes& sizes, const StripResult& result);
 
 }  // namespace fovea::kernels::cpu

@@ -17,7 +17,6 @@
 #include <utility>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/cpu/float_gelu.h"
 #include "fovea/kernels/cpu/gelu.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"

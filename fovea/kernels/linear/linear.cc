@@ -1,12 +1,10 @@
 #include "fovea/kernels/linear/linear.h"
 
-#include <ATen/core/grad_mode.h>
 #include <c10/util/StringUtil.h>
 #include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/utils.h>
 
-#include <algorithm>
-#include <initializer_list>
 #include <optional>
 
 #include "fovea/core/error.h"
@@ -221,12 +219,6 @@ void check_residual(const at::Tensor& residual, const at::Tensor& x, const at::T
       c10::str(at::IntArrayRef(expected)), c10::toString(x.scalar_type()));
 }
 
-bool is_differentiated(std::initializer_list<at::Tensor> inputs) {
-  return at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& x) {
-           return x.defined() && x.requires_grad();
-         });
-}
-
 std::optional<NormedRows> rows_that_are_there(const LinearInput& input) {
   const auto& rows = input.normed.rows;
   return rows && rows->are_there() ? rows : std::nullopt;
@@ -249,11 +241,11 @@ HiddenFeatures linear_to_activation(const LinearInput& input, const HiddenActiva
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   HiddenFeatures hidden;
   const bool gives_gelu = takes_gelu(case_of_input(as_rows(x), weight.size(0)), activation);
-  hidden.before =
-      LinearFunction::apply(x, weight, where_defined(bias), where_defined({}),
-                            AroundProduct{.normed = rows_that_are_there(input),
-                                          .gelu = gives_gelu ? &hidden.after : nullptr,
-                                          .needs_product = is_differentiated({x, weight, bias})});
+  hidden.before = LinearFunction::apply(
+      x, weight, where_defined(bias), where_defined({}),
+      AroundProduct{.normed = rows_that_are_there(input),
+                    .gelu = gives_gelu ? &hidden.after : nullptr,
+                    .needs_product = torch::autograd::compute_requires_grad(x, weight, bias)});
   if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
   return hidden;
 }

@@ -148,9 +148,13 @@ void WeightCopies::stay_current(const std::vector<bool>& were_current) {
   }
 }
 
+// Others hang things of theirs on tensors, too (elementwise/reduce.h).
+WeightCopies::Copy* WeightCopies::hanging_on(const at::Tensor& weight) {
+  return dynamic_cast<Copy*>(weight.unsafeGetTensorImpl()->get_backend_meta());
+}
+
 const float* kept_strips(const at::Tensor& weight) {
-  auto* meta = weight.unsafeGetTensorImpl()->get_backend_meta();
-  auto* kept = dynamic_cast<WeightCopies::Copy*>(meta);
+  auto* kept = WeightCopies::hanging_on(weight);
   if (!kept || !kept->buffer->keeps_strips || weight.is_inference()) return nullptr;
   return kept->strips_of(weight);
 }
@@ -158,8 +162,7 @@ const float* kept_strips(const at::Tensor& weight) {
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {
   if (weight.scalar_type() == dtype) return weight;
   if (dtype == at::kBFloat16) {
-    auto* meta = weight.unsafeGetTensorImpl()->get_backend_meta();
-    if (auto* kept = dynamic_cast<WeightCopies::Copy*>(meta)) {
+    if (auto* kept = WeightCopies::hanging_on(weight)) {
       const auto copy = kept->of(weight);
       if (copy.defined()) return copy;
     }

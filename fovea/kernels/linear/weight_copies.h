@@ -63,6 +63,7 @@ class WeightCopies {
 
   struct Buffer;
   struct Copy;
+  static Copy* hanging_on(const at::Tensor& weight);  // null: there is none
   struct Copied {
     at::Tensor weight;
     c10::intrusive_ptr<Copy> copy;  // hangs on it, unless a later owner's does
