@@ -134,16 +134,13 @@ void Membership::do_what_waits() {
     is_asked = is_to_register_;
     is_new_text = !is_written_;
   }
-  if (!is_asked && lease_->is_lost()) {
+  // The key goes with the lease, which may be seen first.
+  if (!is_asked && (lease_->is_lost() || (is_new_text && !write()))) {
     log_warning(fmt::format(
         "worker {}: etcd has let its lease of {} s end, so that it is no member any more; it "
         "registers anew",
         name_, options_.seconds));
     register_anew();
-    is_asked = true;
-  }
-  if (!is_asked && is_new_text && !write()) {
-    register_anew();  // the key went meanwhile
     is_asked = true;
   }
   if (!is_asked) return;
