@@ -113,7 +113,7 @@ def same_bits_with_adaptive_batch(bench):
 
 def adaptive_batch_takes_requests(bench):
     """Each counts once, for members that come behind it as well; then the batch goes on by itself."""
-    with bench.run("asked", *ADAPTIVE, *ENDLESS, "elastic.similarity_target=0.01") as run:
+    with bench.run("asked", *ADAPTIVE, "elastic.similarity_target=0.01", "trainer.max_epochs=100000") as run:
         run.worker("a")
         run.wait_step(3)
         run.ask("scale", "--global-batch", 2 * BATCH + 1)
