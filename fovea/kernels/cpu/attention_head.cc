@@ -21,9 +21,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The most queries and keys of a block: whole strips, and whole blocks of rows. Its scores fill a
-// usual first-level cache.
-constexpr int64_t kQueries = 60, kKeys = 96;
+// The most queries and keys of a block: whole strips, and whole blocks of rows. A photograph's 197
+// tokens are one block of keys, whose scores lie in the second-level cache.
+constexpr int64_t kQueries = 60, kKeys = 224;
 // Rows of scores are an odd number of cache lines apart, so that those of one column do not all
 // fall into the same few lines of the cache.
 constexpr int64_t kScoreStride = kKeys + 16;
@@ -55,6 +55,13 @@ struct Head {
   float* sums = dscores + num_scores;         // [rows, kLanes]
   float* offsets = sums + kQueries * kLanes;  // [rows]
 
+  // Tokens of whole vectors: where they lie, or staged.
+  Lines lines(const InRowsOfHead& from, int64_t first, int64_t count) const {
+    const auto* floats = from.floats(first);
+    if (floats && K == Kp) return {floats, from.stride};
+    from.load(first, count, K, staged, Kp);
+    return {staged, Kp};
+  }
   // All tokens side by side.
   Strips columns(const InRowsOfHead& from, int64_t which) const {
     const int64_t strip = strip_columns(), Np = padded(N, std::max(strip, kLanes)),
@@ -62,9 +69,14 @@ struct Head {
     float* to = s.columns.reserve(2 * Np * depth) + which * Np * depth;
     for (int64_t first = 0; first < Np; first += strip) {
       const int64_t count = std::clamp<int64_t>(N - first, 0, strip);
-      from.load(first, count, K, staged, Kp);
-      std::fill(staged + count * Kp, staged + strip * Kp, 0.0f);
-      pack_columns(staged, Kp, depth, to + first * depth);
+      auto packed = Lines{staged, Kp};
+      if (count == strip) {
+        packed = lines(from, first, count);
+      } else {
+        from.load(first, count, K, staged, Kp);
+        std::fill(staged + count * Kp, staged + strip * Kp, 0.0f);
+      }
+      pack_columns(packed.data, packed.stride, depth, to + first * depth);
     }
     return {to, depth};
   }
@@ -73,8 +85,8 @@ struct Head {
     float* to = s.rows.reserve(strips * N);
     for (int64_t first = 0; first < N; first += kQueries) {
       const int64_t count = std::min(kQueries, N - first);
-      from.load(first, count, K, staged, Kp);
-      pack_rows(staged, Kp, count, Kp, to + first * strip_columns(), N);
+      const auto packed = lines(from, first, count);
+      pack_rows(packed.data, packed.stride, count, Kp, to + first * strip_columns(), N);
     }
     return {to, N};
   }
@@ -131,16 +143,13 @@ struct RowState {
   float* sums;    // [kLanes]
 };
 
-// A row of the scores of a block's keys to probabilities that are not divided by their sum yet:
-// 2^(score factor - offset). A new offset is taken only where the largest score would lie far above
-// the one before, which the sums and the row of the output so far are then brought to.
-HWY_INLINE void exponentiate_row(float* row, int64_t count, float factor, bool is_first,
-                                 const RowState& state, float* out, int64_t Kp) {
+// Takes a new offset only where the largest score would lie far above the one before, which the
+// sums and the row of the output so far are then brought to.
+HWY_INLINE void offset_row(const float* row, int64_t columns, float factor, bool is_first,
+                           const RowState& state, float* out, int64_t Kp) {
   constexpr float kMostAbove = 16.0f;  // 2^16: what is summed is as precise, and far from infinity
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t columns = padded(count);
-  std::fill(row + count, row + columns, hwy::LowestValue<float>());
   auto most = hn::LoadU(d, row);
   for (int64_t j = lanes; j < columns; j += lanes) most = hn::Max(most, hn::LoadU(d, row + j));
   const float largest = hn::GetLane(hn::MaxOfLanes(d, most)) * factor;
@@ -153,6 +162,13 @@ HWY_INLINE void exponentiate_row(float* row, int64_t count, float factor, bool i
     scale_row(out, Kp, shrink);
     *state.offset = largest;
   }
+}
+
+// A row of the scores of a block's keys to probabilities that are not divided by their sum yet:
+// 2^(score factor - offset).
+HWY_INLINE void exponentiate_row(float* row, int64_t columns, float factor, const RowState& state) {
+  const Tag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factors = hn::Set(d, factor), offsets = hn::Set(d, *state.offset);
   auto sum = hn::LoadU(d, state.sums);
   for (int64_t j = 0; j < columns; j += lanes) {
@@ -167,11 +183,18 @@ HWY_INLINE void exponentiate_row(float* row, int64_t count, float factor, bool i
 HWY_INLINE void attend_to_block(const Head& head, Strips keys, Strips values, int64_t rows,
                                 int64_t key, float factor) {
   const int64_t Kp = head.Kp, count = std::min(kKeys, head.N - key);
-  multiply<false>(Lines{head.q, Kp}, columns_from(keys, key), rows, head.K, padded(count),
+  const int64_t columns = padded(count);
+  multiply<false>(Lines{head.q, Kp}, columns_from(keys, key), rows, head.K, columns,
                   {head.scores, kScoreStride});
+  const auto state = [&](int64_t r) { return RowState{head.offsets + r, head.sums + r * kLanes}; };
+  // Offsets of all rows first: then exponentials of one row do not wait for the next one's largest.
   for (int64_t r = 0; r < rows; ++r) {
-    exponentiate_row(head.scores + r * kScoreStride, count, factor, key == 0,
-                     {head.offsets + r, head.sums + r * kLanes}, head.result + r * Kp, Kp);
+    auto* row = head.scores + r * kScoreStride;
+    std::fill(row + count, row + columns, hwy::LowestValue<float>());
+    offset_row(row, columns, factor, key == 0, state(r), head.result + r * Kp, Kp);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    exponentiate_row(head.scores + r * kScoreStride, columns, factor, state(r));
   }
   multiply_onto(key > 0, Lines{head.scores, kScoreStride}, rows_from(values, key), rows, count, Kp,
                 {head.result, Kp});

@@ -30,6 +30,10 @@ struct RowsOfHead {
       std::fill(line + K, line + to_stride, 0.0f);
     }
   }
+  // Rows from `first` on where they lie, unless they are not floats.
+  const float* floats(int64_t first) const {
+    return is_bfloat16 ? nullptr : static_cast<const float*>(data) + first * stride;
+  }
   void store(int64_t first, int64_t count, int64_t K, const float* from,
              int64_t from_stride) const {
     const int64_t begin = first * stride;
