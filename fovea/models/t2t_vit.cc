@@ -81,13 +81,13 @@ T2tVit::T2tVit(const T2tVitConfig& config, at::Device device) : config_(config) 
 
 at::Tensor T2tVit::forward(const ModelInput& input) const {
   return run([&] {
-    const auto features = forward_features(input.images()).select(1, 0);  // [B, D]
-    return head_ ? head_(features) : features;                            // [B, num_classes]
+    const auto features = class_token_of(input.images());  // [B, D]
+    return head_ ? head_(features) : features;             // [B, num_classes]
   });
 }
 
 at::Tensor T2tVit::pooled_features(const ModelInput& input) const {
-  return run([&] { return forward_features(input.images()).select(1, 0); });  // [B, D]
+  return run([&] { return class_token_of(input.images()); });  // [B, D]
 }
 
 at::Tensor T2tVit::classify(const at::Tensor& features) const {
@@ -96,6 +96,17 @@ at::Tensor T2tVit::classify(const at::Tensor& features) const {
 }
 
 at::Tensor T2tVit::forward_features(const at::Tensor& images) const {
+  return norm_(blocks_(embed(images)));
+}
+
+// -> [B, D], where of the last block's output nothing else is read.
+at::Tensor T2tVit::class_token_of(const at::Tensor& images) const {
+  const auto y = blocks_.forward_read(1, embed(images), at::Tensor(), at::Tensor());
+  return norm_(y).select(1, 0);
+}
+
+// -> [B, N, D], with the class token and positions.
+at::Tensor T2tVit::embed(const at::Tensor& images) const {
   const auto expected = config_.img_sides();
   FOVEA_CHECK(images.dim() == 4 && images.size(1) == config_.in_chans &&
                   images.sizes().slice(2) == at::IntArrayRef(expected),
@@ -105,9 +116,8 @@ at::Tensor T2tVit::forward_features(const at::Tensor& images) const {
   const auto patches = tokens_to_token_(images);  // [B, N - 1, D]
   const auto kind = patches.scalar_type();
   const auto cls = cls_token_.to(kind).expand({images.size(0), -1, -1});  // [B, 1, D]
-  auto x = at::cat({cls, patches}, 1) + pos_embed_.to(kind);              // [B, N, D]
-  x = dropout(x, config_.pos_drop_rate, "pos_drop");
-  return norm_(blocks_(x));
+  const auto x = at::cat({cls, patches}, 1) + pos_embed_.to(kind);        // [B, N, D]
+  return dropout(x, config_.pos_drop_rate, "pos_drop");
 }
 
 void T2tVit::init_parameter(const std::string& name, const at::Tensor& value, uint64_t seed) const {

@@ -50,6 +50,9 @@ class T2tVit : public Model {
   const std::vector<int64_t>& grid_size() const { return grid_size_; }
 
  private:
+  at::Tensor embed(const at::Tensor& images) const;
+  at::Tensor class_token_of(const at::Tensor& images) const;
+
   T2tVitConfig config_;
   std::vector<int64_t> grid_size_;
   at::Tensor cls_token_;  // [1, 1, D]

@@ -22,10 +22,24 @@ at::Tensor Vit::forward(const ModelInput& input) const {
 // -> [B, num_classes], or [B, F] with pre_logits.
 at::Tensor Vit::head_of(const ModelInput& input, bool pre_logits) const {
   if (input.is_packed() && config_.is_packed()) return head_of_packed(input.packed(), pre_logits);
-  if (!input.has_patches()) return forward_head(forward_features(input), pre_logits);
+  const auto tokens = add_prefix(embed_patches(input));
+  if (!input.has_patches())
+    return forward_head(encode_for_head(drop_patches(tokens), {}), pre_logits);
   const auto mask = token_mask(input.patches());
-  return forward_head(encode(add_prefix(embed_patches(input)), {}, nullptr, mask), pre_logits,
-                      mask);
+  return forward_head(encode_for_head(tokens, mask), pre_logits, mask);
+}
+
+// The first tokens, where the head sees no others; 0: it sees all.
+int64_t Vit::num_read_by_head() const {
+  if (config_.distilled) return 2;
+  return config_.global_pool == "token" ? 1 : 0;
+}
+
+// encode() for forward_head: of those that it reads at least.
+at::Tensor Vit::encode_for_head(const at::Tensor& tokens, const at::Tensor& mask) const {
+  const auto x = norm_pre_ ? norm_pre_(tokens) : tokens;  // [B, N, D]
+  const auto y = blocks_.forward_read(num_read_by_head(), x, mask, at::Tensor());
+  return norm_ ? norm_(y) : y;
 }
 
 at::Tensor real_patches(const PatchInput& patches) {

@@ -97,6 +97,8 @@ class Vit : public Model {
   at::Tensor embed_adaptive(const PatchInput& patches,
                             const std::vector<std::string>& channels) const;
   at::Tensor head_of(const ModelInput& input, bool pre_logits) const;
+  int64_t num_read_by_head() const;
+  at::Tensor encode_for_head(const at::Tensor& tokens, const at::Tensor& mask) const;
   nn::PatchEmbedOptions grid_options() const;
   std::vector<int64_t> grid_of(at::IntArrayRef img_size) const;
   int64_t num_embedded_prefix() const;

@@ -19,12 +19,14 @@ AttentionImpl::AttentionImpl(const AttentionOptions& options, at::Device device)
 }
 
 at::Tensor AttentionImpl::forward(const kernels::LinearInput& x, const at::Tensor& key_mask,
-                                  const at::Tensor& offsets, const at::Tensor& residual) const {
+                                  const at::Tensor& offsets, const at::Tensor& residual,
+                                  int64_t num_read) const {
   return run_onto(
       residual,
-      [this](const kernels::LinearInput& tokens, const at::Tensor& mask, const at::Tensor& starts,
-             const at::Tensor& added) {
-        const auto attended = core_.forward(qkv_(tokens), mask, starts);  // [B, N, D]
+      [this, num_read](const kernels::LinearInput& tokens, const at::Tensor& mask,
+                       const at::Tensor& starts, const at::Tensor& added) {
+        auto attended = core_.forward(qkv_(tokens), mask, starts);  // [B, N, D]
+        if (num_read > 0) attended = attended.narrow(1, 0, num_read);
         const auto y = norm_ ? norm_->for_linear(attended) : kernels::LinearInput(attended);
         const bool drops = is_training() && proj_drop_rate_ > 0;
         if (!drops) return proj_(y, std::nullopt, added);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "fovea/core/error.h"
+#include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
 namespace {
@@ -61,12 +62,15 @@ BlockImpl::BlockImpl(const BlockOptions& options, at::Device device)
   if (has_scale) ls2_ = register_module("ls2", LayerScale(dim, device));
 }
 
-// in: tokens and their mask.
+// in: tokens and their mask; before them, with num_read, those tokens that an output is asked of.
 at::Tensor BlockImpl::attended(const Tensors& in, const at::Tensor& starts,
-                               const at::Tensor& residual) const {
-  if (is_post_norm_) return onto(residual, norm1_(attn_(in[0], in[1], starts)));
-  const auto normed = norm1_->for_linear(in[0]);
-  return attn_(normed, in[1], starts, normed.skip_for(residual, in[0]));
+                               const at::Tensor& residual, int64_t num_read) const {
+  const auto& tokens = in[in.size() - 2];
+  const auto& mask = in.back();
+  if (is_post_norm_)
+    return onto(residual, norm1_(attn_(tokens, mask, starts, at::Tensor(), num_read)));
+  const auto normed = norm1_->for_linear(tokens);
+  return attn_(normed, mask, starts, normed.skip_for(residual, tokens), num_read);
 }
 
 at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residual) const {
@@ -75,13 +79,25 @@ at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residua
   return mlp_(normed, normed.skip_for(residual, x));
 }
 
+// Note [Tokens that are read]
+// What reads a few tokens alone, such as a head the class token, needs of the last block an output
+// of those alone: keys and values of all tokens, and behind attention, where most of the work is,
+// nothing of the others. Bits of those that are read are the same, as all of it works token by
+// token. Of samples in a row, and where a part of each sequence alone is here, all are made; and
+// for somebody who records intermediates, in a second run as in the first, which does not record.
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                              const at::Tensor& offsets) const {
+                              const at::Tensor& offsets, int64_t num_read) const {
+  const int64_t num_asked = forward_context().recorder ? 0 : num_read;
   return run(
-      [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
-        const auto y = add_branch(*this, "drop_path1", drop_path_, {tokens, mask}, ls1_,
-                                  [&](const Tensors& in, const at::Tensor& residual) {
-                                    return attended(in, starts, residual);
+      [this, num_asked](const at::Tensor& tokens, const at::Tensor& mask,
+                        const at::Tensor& starts) {
+        const bool is_whole = !starts.defined() && forward_context().sequence_length == 0;
+        const int64_t num_made = is_whole ? num_asked : 0;
+        Tensors in = {tokens, mask};
+        if (num_made > 0) in.insert(in.begin(), tokens.narrow(1, 0, num_made));
+        const auto y = add_branch(*this, "drop_path1", drop_path_, in, ls1_,
+                                  [&](const Tensors& given, const at::Tensor& residual) {
+                                    return attended(given, starts, residual, num_made);
                                   });
         return add_branch(*this, "drop_path2", drop_path_, {y}, ls2_,
                           [this](const Tensors& in, const at::Tensor& residual) {
@@ -121,7 +137,7 @@ ParallelThingsBlockImpl::Branch ParallelThingsBlockImpl::register_branch(
 }
 
 at::Tensor ParallelThingsBlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                                            const at::Tensor& offsets) const {
+                                            const at::Tensor& offsets, int64_t /*num_read*/) const {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         auto y = tokens;

@@ -35,11 +35,12 @@ struct BlockOptions {
   bool drop_path_skip = false;  // see DropPath
 };
 
-// x: [B, N, D] -> [B, N, D]. key_mask, offsets: see AttentionCore.
+// x: [B, N, D] -> [B, N, D]. key_mask, offsets: see AttentionCore. num_read: how many tokens, the
+// first ones, are read of the output, which may then be of those alone, [B, num_read, D]; 0: all.
 class TransformerBlockImpl : public UnitImpl {
  public:
   virtual at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                             const at::Tensor& offsets = {}) const = 0;
+                             const at::Tensor& offsets = {}, int64_t num_read = 0) const = 0;
 };
 using TransformerBlock = UnitHolder<TransformerBlockImpl>;
 
@@ -53,11 +54,11 @@ class BlockImpl : public TransformerBlockImpl {
   BlockImpl(const BlockOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}) const override;
+                     const at::Tensor& offsets = {}, int64_t num_read = 0) const override;
 
  private:
   at::Tensor attended(const std::vector<at::Tensor>& in, const at::Tensor& starts,
-                      const at::Tensor& residual) const;
+                      const at::Tensor& residual, int64_t num_read) const;
   at::Tensor fed_forward(const at::Tensor& x, const at::Tensor& residual) const;
 
   bool is_post_norm_;
@@ -78,7 +79,7 @@ class ParallelThingsBlockImpl : public TransformerBlockImpl {
   ParallelThingsBlockImpl(const BlockOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}) const override;
+                     const at::Tensor& offsets = {}, int64_t num_read = 0) const override;
 
  private:
   struct Branch {
@@ -105,7 +106,7 @@ class ParallelScalingBlockImpl : public TransformerBlockImpl, public HasAttentio
   ParallelScalingBlockImpl(const BlockOptions& options, at::Device device);
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& offsets = {}) const override;
+                     const at::Tensor& offsets = {}, int64_t num_read = 0) const override;
   AttentionCore& attention_core() override { return core_; }
   const AttentionCore& attention_core() const override { return core_; }
 

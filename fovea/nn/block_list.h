@@ -40,6 +40,16 @@ class BlockList {
     return forward_tapped({}, nullptr, x, inputs...);
   }
 
+  // The same, where of what comes out the first num_read tokens alone are read, 0: all, which the
+  // last block is told as a further input.
+  template <class... Inputs>
+  at::Tensor forward_read(int64_t num_read, at::Tensor x, const Inputs&... inputs) const {
+    for (const auto& block : blocks_) {
+      x = &block == &blocks_.back() ? block(x, inputs..., num_read) : block(x, inputs...);
+    }
+    return x;
+  }
+
   // The same. tapped: what comes out of the blocks of the indices `taps`, which ascend.
   template <class... Inputs>
   at::Tensor forward_tapped(at::IntArrayRef taps, std::vector<at::Tensor>* tapped, at::Tensor x,

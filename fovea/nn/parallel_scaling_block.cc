@@ -38,7 +38,8 @@ ParallelScalingBlockImpl::ParallelScalingBlockImpl(const BlockOptions& options, 
 }
 
 at::Tensor ParallelScalingBlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                                             const at::Tensor& offsets) const {
+                                             const at::Tensor& offsets,
+                                             int64_t /*num_read*/) const {
   return run(
       [this](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& starts) {
         return add_branch(*this, "drop_path", drop_path_, {tokens, mask}, ls_,

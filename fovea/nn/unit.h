@@ -100,8 +100,8 @@ class UnitImpl : public torch::nn::Module {
     return y;
   }
 
-  // The same for a body that depends on these tensors and the unit alone: it captures `this` and no
-  // more, and may be run again. What stands around the forward sees the tensor of a LinearInput,
+  // The same for a body that depends on these tensors and the unit alone: it captures `this` and
+  // numbers, and may be run again. What stands around the forward sees the tensor of a LinearInput,
   // not what that was made of.
   template <class Body, class First, class... Inputs>
   at::Tensor run(const Body& body, const First& first, const Inputs&... rest) const {

@@ -9,9 +9,11 @@
 
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include "fovea/core/error.h"
 #include "fovea/models/registry.h"
+#include "fovea/nn/forward_context.h"
 #include "tests/support/close.h"
 #include "tests/support/golden.h"
 #include "tests/support/tolerance.h"
@@ -156,6 +158,46 @@ TEST(VitTest, ForwardIsFeaturesThenHead) {
   EXPECT_EQ(tokens.sizes(), (at::IntArrayRef{6, 17, 32}));
   EXPECT_EQ(model.forward_head(tokens, /*pre_logits=*/true).sizes(), (at::IntArrayRef{6, 32}));
   support::expect_same_bits(model.forward_head(tokens), model.forward(images), "logits");
+}
+
+// See Note [Tokens that are read]: what is given, and every gradient, is that of a last block that
+// makes all tokens, as it does for somebody who records them.
+TEST(VitTest, LastBlockMakesWhatTheHeadReads) {
+  auto dropping = small();
+  dropping.depth = 2;
+  dropping.proj_drop_rate = 0.3;
+  dropping.drop_path_rate = 0.5;
+  dropping.init_values = 0.1;
+  auto skipping = dropping;
+  skipping.drop_path_skip = true;
+  auto post_norm = small();
+  post_norm.block_layer = "res_post_norm";
+  auto configs = rich_configs();
+  configs.insert(configs.end(), {dropping, skipping, post_norm});
+  for (const auto& config : configs) {
+    Vit model(config);
+    model.init_weights(1);
+    model.to(at::kDouble);
+    const auto images = images_for(config).to(at::kDouble);
+    std::vector<at::Tensor> logits;
+    std::vector<torch::OrderedDict<std::string, at::Tensor>> gradients;
+    for (const bool is_recording : {false, true}) {
+      const nn::StepScope step(/*seed=*/1, /*step=*/3, at::arange(images.size(0)));
+      std::optional<nn::RecordScope> record;
+      if (is_recording) record.emplace(std::vector<std::string>{"blocks.0.mlp"});
+      logits.push_back(model.forward(images));
+      model.zero_grad();
+      (logits.back() * support::random({6, 3}, at::kDouble, 2)).sum().backward();
+      auto& found = gradients.emplace_back();
+      for (const auto& item : model.named_parameters()) {
+        if (item.value().requires_grad()) found.insert(item.key(), item.value().grad().clone());
+      }
+    }
+    support::expect_close(logits[0], logits[1], at::kDouble, "logits");
+    for (const auto& item : gradients[0]) {
+      support::expect_close(item.value(), gradients[1][item.key()], at::kDouble, item.key());
+    }
+  }
 }
 
 TEST(VitTest, FixedSinCosIsNotTrained) {
