@@ -6,7 +6,7 @@ takes them away from the thread that everybody waits for. `fovea` is the program
 it: `default` is what the OpenMP library does (GOMP_SPINCOUNT=300000), a number is that count, `passive` no spinning at all. timm is as it
 comes and with OMP_WAIT_POLICY=PASSIVE.
 
-    python3 benchmarks/busy_machine.py [--spins default 10000 passive] [--rounds 5] [--write]
+    python3 benchmarks/busy_machine.py [--spins default 1000 passive] [--rounds 5] [--write]
 """
 
 import argparse

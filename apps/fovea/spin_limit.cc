@@ -31,7 +31,7 @@ void limit_spinning(int, char** argv, char** environment) {
   for (char** entry = environment; *entry != nullptr; ++entry) entries.push_back(*entry);
   const size_t num_given = entries.size();
   if (!is_set(entries, "GOMP_SPINCOUNT") && !is_set(entries, "OMP_WAIT_POLICY")) {
-    entries.push_back("GOMP_SPINCOUNT=10000");
+    entries.push_back("GOMP_SPINCOUNT=1000");
   }
   if (is_rank(entries) && !is_set(entries, "TORCH_CPP_LOG_LEVEL"))
     entries.push_back("TORCH_CPP_LOG_LEVEL=ERROR");

@@ -116,7 +116,7 @@ def started(side, args, weights, onnx, log, request):
 def start_predictor(args, weights, photos):
     """Fovea's own, in a process that waits until it is asked: of a number of seconds, milliseconds of each photograph."""
     command = [str(word) for word in (args.predictor, MODEL, weights, args.threads, *photos)]
-    predictor = TimedWorker(command, env={"GOMP_SPINCOUNT": "10000", **os.environ})  # as the program has it
+    predictor = TimedWorker(command, env={"GOMP_SPINCOUNT": "1000", **os.environ})  # as the program has it
     predictor.answer()
     predictor.measure(1)
     return predictor

@@ -1,6 +1,5 @@
 #include "fovea/nn/init.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
@@ -9,6 +8,7 @@
 #include <cmath>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::nn {
 namespace {
@@ -82,7 +82,7 @@ void initialize(const at::Tensor& parameter, const std::string& name, uint64_t s
   auto* data = values.mutable_data_ptr<float>();
   const auto key = philox_key(seed, "init." + name);
   const auto half = init.second_half ? count / 2 : count;
-  at::parallel_for(0, count, 1 << 14, [&](int64_t begin, int64_t end) {
+  kernels::cpu::for_ranges(count, 1 << 14, [&](int64_t begin, int64_t end) {
     const auto middle = std::clamp(half, begin, end);
     generate(init.rule, key, begin, {data + begin, static_cast<size_t>(middle - begin)});
     if (end > middle) {

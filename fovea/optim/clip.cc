@@ -1,6 +1,5 @@
 #include "fovea/optim/clip.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -17,6 +16,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/flat_loops.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/adamw.h"
 #include "fovea/optim/flat_params.h"
 #include "fovea/optim/part_rows.h"
@@ -149,7 +149,7 @@ void clip_gradients_adaptively(const std::vector<ParamSpec>& params, double max_
     const auto size = grads.size(1);
     const float* weight = weights.const_data_ptr<float>();
     float* values = grads.data_ptr<float>();
-    at::parallel_for(0, units, 1 + kGrain / size, [&](int64_t first, int64_t last) {
+    kernels::cpu::for_ranges(units, 1 + kGrain / size, [&](int64_t first, int64_t last) {
       for (int64_t unit = first; unit < last; ++unit) {
         const double norm = std::sqrt(kernels::cpu::sum_of_squares(values + unit * size, size));
         const double limit =

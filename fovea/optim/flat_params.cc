@@ -1,6 +1,5 @@
 #include "fovea/optim/flat_params.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
@@ -9,6 +8,7 @@
 #include <set>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::optim {
 namespace {
@@ -154,7 +154,7 @@ std::vector<Tile> tiles_of(const std::vector<Segment>& segments) {
 void for_each_tile(const std::vector<Segment>& segments,
                    const std::function<void(size_t, int64_t, int64_t)>& body) {
   const auto tiles = tiles_of(segments);
-  at::parallel_for(0, static_cast<int64_t>(tiles.size()), 1, [&](int64_t first, int64_t last) {
+  kernels::cpu::for_ranges(static_cast<int64_t>(tiles.size()), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) body(tiles[i].segment, tiles[i].begin, tiles[i].end);
   });
 }

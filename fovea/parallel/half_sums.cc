@@ -1,7 +1,6 @@
 // n elements, T tiles.
 #include "fovea/parallel/half_sums.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::parallel {
 namespace {
@@ -49,7 +49,7 @@ void sum_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sums)
   const auto* const right = b.const_data_ptr<T>();
   auto* const out = sums.mutable_data_ptr<double>();
   const int64_t n = a.numel();
-  at::parallel_for(0, sums.size(0), 1, [&](int64_t first, int64_t last) {
+  kernels::cpu::for_ranges(sums.size(0), 1, [&](int64_t first, int64_t last) {
     for (int64_t tile = first; tile < last; ++tile) {
       const int64_t begin = tile * kHalfTile;
       sum_tile(left + begin, right + begin, std::min(kHalfTile, n - begin), out + 3 * tile);

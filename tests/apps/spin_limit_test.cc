@@ -21,7 +21,7 @@ std::string settings_with(const std::string& variables) {
 
 TEST(SpinLimitTest, IsSetBeforeTheLibraryStarts) {
   const auto text = settings_with("");
-  EXPECT_THAT(text, AllOf(HasSubstr("GOMP_SPINCOUNT = '10000'"), HasSubstr("fovea 0")));
+  EXPECT_THAT(text, AllOf(HasSubstr("GOMP_SPINCOUNT = '1000'"), HasSubstr("fovea 0")));
   const std::string begin = "OPENMP DISPLAY ENVIRONMENT BEGIN";
   EXPECT_EQ(text.find(begin), text.rfind(begin)) << "it has started twice";
 }

@@ -33,7 +33,7 @@ class OneMklThread {
 // Calls body(i) for each i below `count` in libtorch's threads, for products of one thread each.
 template <class Body>
 void each_product(int64_t count, const Body& body) {
-  share_out(count, /*most=*/1, [&](int64_t i, int64_t) {
+  share_out_in_libtorch(count, /*most=*/1, [&](int64_t i, int64_t) {
     const c10::InferenceMode no_autograd;  // modes are a thread's own
     const OneMklThread one_thread;
     body(i);

@@ -112,12 +112,12 @@ class Product {
                   depth, packed_ + (panel * steps_ + step) * kStepValues);
     };
     if (second_.is_transposed) {
-      at::parallel_for(0, across_, 1, [&](int64_t begin, int64_t end) {
+      for_ranges(across_, 1, [&](int64_t begin, int64_t end) {
         for (int64_t panel = begin; panel < end; ++panel) pack(panel, 0, sizes_.depth);
       });
       return;
     }
-    at::parallel_for(0, steps_, 1, [&](int64_t begin, int64_t end) {
+    for_ranges(steps_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t step = begin; step < end; ++step) {
         for (int64_t panel = 0; panel < across_; ++panel) {
           pack(panel, step, part_of(sizes_.depth, step));

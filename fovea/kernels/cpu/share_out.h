@@ -7,29 +7,66 @@
 #include <atomic>
 #include <cstdint>
 
+#include "fovea/kernels/cpu/team.h"
+
 namespace fovea::kernels::cpu {
 
-// Calls body(begin, end) in libtorch's threads for ranges that together make up [0, count), of
-// `most` items at most and of fewer towards the end, but of `least` unless no more are left. A
-// thread whose processor is taken away for a while takes fewer of them, where equal shares would
-// let the others wait. Which thread takes what is chance, so what comes of an item must not depend
-// on it.
+// [0, count) in ranges of `most` items at most and of fewer towards the end, but of `least` unless
+// no more are left, as several threads take them.
+class Pieces {
+ public:
+  Pieces(int64_t count, int64_t least, int64_t most)
+      : count_(count), least_(least), most_(most), threads_(at::get_num_threads()) {}
+
+  // Calls body(begin, end) for one after the other until none are left.
+  template <class Body>
+  void take(const Body& body) {
+    int64_t begin = taken_;
+    while (begin < count_) {
+      const int64_t end =
+          std::min(count_, begin + std::clamp((count_ - begin) / (2 * threads_), least_, most_));
+      if (!taken_.compare_exchange_weak(begin, end)) continue;
+      body(begin, end);
+      begin = taken_;
+    }
+  }
+
+ private:
+  std::atomic<int64_t> taken_ = 0;
+  int64_t count_, least_, most_, threads_;
+};
+
+// The same in libtorch's threads, for a body that calls libtorch: which runs by itself in them.
 template <class Body>
-void share_out(int64_t count, int64_t most, const Body& body, int64_t least = 1) {
-  const int64_t threads = at::get_num_threads();
-  std::atomic<int64_t> taken = 0;
+void share_out_in_libtorch(int64_t count, int64_t most, const Body& body, int64_t least = 1) {
+  Pieces pieces(count, least, most);
   // Two at least, if one finds nothing: libtorch runs a single one outside of its threads, where a
   // library that body calls would start its own.
-  at::parallel_for(0, std::max<int64_t>(2, std::min(threads, count)), 1, [&](int64_t, int64_t) {
-    int64_t begin = taken;
-    while (begin < count) {
-      const int64_t end =
-          std::min(count, begin + std::clamp((count - begin) / (2 * threads), least, most));
-      if (!taken.compare_exchange_weak(begin, end)) continue;
-      body(begin, end);
-      begin = taken;
-    }
-  });
+  const int64_t threads = std::max<int64_t>(2, std::min<int64_t>(at::get_num_threads(), count));
+  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) { pieces.take(body); });
+}
+
+// Calls body(begin, end) in several threads for ranges that together make up [0, count), see
+// Pieces. A thread whose processor is taken away for a while takes fewer of them, where equal
+// shares would let the others wait. Which thread takes what is chance, so what comes of an item
+// must not depend on it; body asks libtorch for nothing that takes several threads. See Note
+// [Teams].
+template <class Body>
+void share_out(int64_t count, int64_t most, const Body& body, int64_t least = 1) {
+  if (!has_teams()) return share_out_in_libtorch(count, most, body, least);
+  const int64_t threads = std::min<int64_t>(at::get_num_threads(), (count + least - 1) / least);
+  if (threads <= 1) return body(0, count);
+  Pieces pieces(count, least, most);
+  run_in_team(threads - 1, [&] { pieces.take(body); });
+}
+
+// Likewise for [0, count) in ranges of `grain` items at least, or all of it.
+template <class Body>
+void for_ranges(int64_t count, int64_t grain, const Body& body) {
+  if (!has_teams()) return at::parallel_for(0, count, grain, body);
+  constexpr int64_t kPiecesOfThread = 4;
+  const int64_t even = count / (kPiecesOfThread * at::get_num_threads());
+  share_out(count, std::max(even, grain), body, grain);
 }
 
 }  // namespace fovea::kernels::cpu

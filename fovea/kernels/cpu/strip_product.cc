@@ -167,13 +167,13 @@ void pack_strips(const FloatFactor& second, int64_t depth, int64_t columns, floa
   // Rows are read from front to back: a strip's values lie in rows of their own, or those of all
   // strips side by side.
   if (second.is_transposed) {
-    at::parallel_for(0, strips, /*grain=*/4, [&](int64_t begin, int64_t end) {
+    for_ranges(strips, /*grain=*/4, [&](int64_t begin, int64_t end) {
       for (int64_t strip = begin; strip < end; ++strip) pack(strip, {0, depth});
     });
     return;
   }
   constexpr int64_t kRows = 64;
-  at::parallel_for(0, parts_of(depth, kRows), /*grain=*/1, [&](int64_t begin, int64_t end) {
+  for_ranges(parts_of(depth, kRows), /*grain=*/1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin * kRows; row < std::min(end * kRows, depth); row += kRows) {
       for (int64_t strip = 0; strip < strips; ++strip) {
         pack(strip, {row, std::min(kRows, depth - row)});

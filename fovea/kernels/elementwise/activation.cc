@@ -1,6 +1,5 @@
 #include "fovea/kernels/elementwise/activation.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
@@ -18,6 +17,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/gelu.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/work_scope.h"
@@ -41,7 +41,7 @@ template <class Work>
 void for_parts(const at::Tensor& x, const Work& work) {
   constexpr int64_t kUnit = 16384;
   const int64_t units = (x.numel() + kUnit - 1) / kUnit;
-  at::parallel_for(0, units, 1, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges(units, 1, [&](int64_t begin, int64_t end) {
     const auto first = begin * kUnit;
     work(first, std::min(end * kUnit, x.numel()) - first);
   });

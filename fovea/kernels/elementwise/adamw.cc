@@ -1,6 +1,5 @@
 #include "fovea/kernels/elementwise/adamw.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/TensorOptions.h>
 #include <torch/library.h>
@@ -16,6 +15,7 @@
 #include "fovea/kernels/cpu/adamw_loop.h"
 #include "fovea/kernels/cpu/flat_loops.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/kernels/operators.h"
 
@@ -111,7 +111,7 @@ void adamw_step_cpu(const at::Tensor& param, const at::Tensor& grad, const at::T
       .copy = copy ? static_cast<uint16_t*>(copy->mutable_data_ptr()) : nullptr};
   const auto* table = tiles.const_data_ptr<int64_t>();
   const auto* values = coefficients.const_data_ptr<float>();
-  at::parallel_for(0, tiles.size(0), 1, [&](int64_t begin_tile, int64_t end_tile) {
+  cpu::for_ranges(tiles.size(0), 1, [&](int64_t begin_tile, int64_t end_tile) {
     for (int64_t t = begin_tile; t < end_tile; ++t) {
       const int64_t* tile = table + kAdamWTileColumns * t;
       AdamWCoefficients c;
@@ -127,7 +127,7 @@ double norm_of(const at::Tensor& flat, float scale) {
   const float* values = flat.const_data_ptr<float>();
   const int64_t count = flat.numel(), chunks = (count + kNormChunk - 1) / kNormChunk;
   std::vector<double> partial(static_cast<size_t>(chunks));
-  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
+  cpu::for_ranges(chunks, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       partial[static_cast<size_t>(i)] = cpu::sum_of_squares(
           values + i * kNormChunk, std::min(kNormChunk, count - i * kNormChunk), scale);

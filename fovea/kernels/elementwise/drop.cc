@@ -1,6 +1,5 @@
 #include "fovea/kernels/elementwise/drop.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -14,6 +13,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/drop_words.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/host_part.h"
 #include "fovea/kernels/operators.h"
 
@@ -135,7 +135,7 @@ at::Tensor drop_mask_cpu(const at::Tensor& stamp, int64_t packed_key, int64_t el
   const auto scale = static_cast<float>(1.0 / (1.0 - rate));
   const auto key = to_key(packed_key);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, elements));
-  at::parallel_for(0, B, grain, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges(B, grain, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       cpu::drop_mask_row(key, step, static_cast<uint64_t>(row[b]), elements, threshold, scale,
                          out + b * elements);

@@ -1,6 +1,5 @@
 #include "fovea/kernels/elementwise/norm.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_layer_norm.h>
@@ -17,6 +16,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/bfloat16_norm_rows.h"
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/cuda/layer_norm.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/elementwise/float_rows.h"
@@ -98,7 +98,7 @@ Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const Op
   const FloatRows in(x, D), out(std::get<0>(result), D);
   const auto* bits = bits_in_vectors(x);
   auto* out_bits = bits ? mutable_bits_of(std::get<0>(result)) : nullptr;
-  at::parallel_for(0, M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges(M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
       if (bits) {
@@ -138,7 +138,7 @@ Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
   const auto* bits = bits_in_vectors(x);
   const auto* given = bits ? bits_of(dy) : nullptr;
   auto* out_bits = bits ? mutable_bits_of(dx) : nullptr;
-  at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges(partials, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_dy(D), scratch_x(D), scratch_dx(D);
     for (int64_t p = begin; p < end; ++p) {
       float* dw = dweights ? dweights + p * D : nullptr;

@@ -1,6 +1,5 @@
 #include "fovea/kernels/elementwise/reduce.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
@@ -10,6 +9,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/row_sums.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/operators.h"
 
@@ -24,7 +24,7 @@ at::Tensor partial_sums(const at::Tensor& x) {
   const int64_t count = (M + kRowsPerPartial - 1) / kRowsPerPartial;
   const auto partials = at::zeros({count, N}, x.options().dtype(at::kFloat));
   auto* out = partials.mutable_data_ptr<float>();
-  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t first = p * kRowsPerPartial, rows = std::min(kRowsPerPartial, M - first);
       if (x.scalar_type() == at::kFloat) {

@@ -1,6 +1,5 @@
 #include "fovea/kernels/elementwise/residual.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -15,6 +14,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/residual_rows.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/float_rows.h"
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
@@ -83,7 +83,7 @@ at::Tensor residual_cpu(const at::Tensor& x, const at::Tensor& branch, const May
   const FloatRows in_x(x, D), in_branch(branch, D), out(y, D);
   const RowMask masks(mask, M);
   const auto* scales = scale ? scale->const_data_ptr<float>() : nullptr;
-  at::parallel_for(0, M, kResidualRowsPerPartial, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges(M, kResidualRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_branch(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
       const float* row_x = in_x.read(m, scratch_x.data());
@@ -108,7 +108,7 @@ TwoTensors residual_backward_cpu(const at::Tensor& dy, const MaybeTensor& branch
     const RowMask masks(mask, M);
     const auto* scales = scale ? scale->const_data_ptr<float>() : nullptr;
     auto* dscales = scale ? dscale.mutable_data_ptr<float>() : nullptr;
-    at::parallel_for(0, partials, 1, [&](int64_t begin, int64_t end) {
+    cpu::for_ranges(partials, 1, [&](int64_t begin, int64_t end) {
       std::vector<float> scratch_dy(D), scratch_branch(D), scratch_out(D);
       for (int64_t m = begin * kResidualRowsPerPartial;
            m < std::min(M, end * kResidualRowsPerPartial); ++m) {

@@ -1,6 +1,5 @@
 #include "fovea/kernels/linear/fp8.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/linear/matrix_products.h"
 #include "fovea/kernels/operators.h"
 
@@ -43,7 +43,7 @@ void with_format(Fp8Format format, const F& f) {
 // f(begin, count) for chunks of so many elements, in parallel.
 template <class F>
 void each_chunk(int64_t count, const F& f) {
-  at::parallel_for(0, (count + kFp8Chunk - 1) / kFp8Chunk, 1, [&](int64_t begin, int64_t end) {
+  cpu::for_ranges((count + kFp8Chunk - 1) / kFp8Chunk, 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       f(c * kFp8Chunk, std::min(kFp8Chunk, count - c * kFp8Chunk));
     }

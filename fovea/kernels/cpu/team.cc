@@ -1,0 +1,192 @@
+#include "fovea/kernels/cpu/team.h"
+
+#include <ATen/Parallel.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace fovea::kernels::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of who waits, before it sleeps.
+constexpr auto kSpin = std::chrono::microseconds(50);
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Until is_so(), or for kSpin -> whether it is so.
+template <class IsSo>
+bool spin_until(const IsSo& is_so) {
+  constexpr int kLooks = 16;  // between two looks at the clock
+  if (is_so()) return true;
+  const auto end = Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < kLooks; ++i) {
+      pause();
+      if (is_so()) return true;
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
+// Where a thread and its helpers meet. The helpers hold it, too, and outlive their thread by a
+// moment.
+class Table {
+ public:
+  // The thread's, with helpers at the table.
+  void work_with(uint32_t helpers, c10::function_ref<void()> work) {
+    work_ = &work;
+    state_.store(helpers * kPlace);
+    state_.notify_all();  // nothing, unless somebody sleeps
+    do_work(work);
+    state_.fetch_and(kInside);  // no place is left
+    while (!spin_until([this] { return state_.load() == 0; })) {
+      const auto left = left_.load();
+      if (state_.load() == 0) break;
+      left_.wait(left);
+    }
+    if (!has_failed_.load(std::memory_order_relaxed)) return;
+    has_failed_ = false;
+    std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+  void end() {
+    is_ending_ = true;
+    state_.store(kEnd);
+    state_.notify_all();
+  }
+
+  // A helper's.
+  void help() {
+    for (;;) {
+      spin_until([this] { return state_.load(std::memory_order_relaxed) >= kPlace; });
+      auto state = state_.load();
+      if (is_ending_) return;
+      if (state < kPlace) {
+        state_.wait(state);
+      } else if (state_.compare_exchange_weak(state, state - kPlace + 1)) {
+        do_work(*work_);
+        leave();
+      }
+    }
+  }
+
+ private:
+  // Of state_: how many helpers are at work, below kPlace, and how many places are left.
+  static constexpr uint32_t kPlace = 1 << 12, kInside = kPlace - 1, kEnd = ~kInside;
+
+  void do_work(c10::function_ref<void()> work) {
+    try {
+      work();
+    } catch (...) {
+      if (!has_failed_.exchange(true)) failure_ = std::current_exception();
+    }
+  }
+
+  void leave() {
+    if (state_.fetch_sub(1) != 1) return;  // the thread is still at work, or others are
+    left_.fetch_add(1);
+    left_.notify_one();
+  }
+
+  alignas(64) std::atomic<uint32_t> state_ = 0;
+  alignas(64) std::atomic<uint32_t> left_ = 0;  // times that the last one has left
+  std::atomic<bool> is_ending_ = false, has_failed_ = false;
+  const c10::function_ref<void()>* work_ = nullptr;
+  std::exception_ptr failure_;
+};
+
+thread_local bool is_at_work = false;
+
+class AtWork {
+ public:
+  AtWork() { is_at_work = true; }
+  ~AtWork() { is_at_work = false; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+};
+
+// Forks so far, in the child: what threads there were are not there any more.
+std::atomic<int> num_forks = 0;
+
+class Team {
+ public:
+  Team() {
+    static const int is_told =
+        pthread_atfork(nullptr, nullptr, [] { num_forks.fetch_add(1, std::memory_order_relaxed); });
+    static_cast<void>(is_told);
+  }
+  ~Team() { table_->end(); }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  void run(uint32_t helpers, c10::function_ref<void()> work) {
+    if (const int forks = num_forks.load(std::memory_order_relaxed); forks != forks_) {
+      forks_ = forks;
+      helpers_ = 0;
+      table_ = std::make_shared<Table>();
+    }
+    for (; helpers_ < helpers; ++helpers_) add_helper();
+    table_->work_with(helpers, work);
+  }
+
+ private:
+  // Signals are for the threads that the program has made.
+  void add_helper() {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread helper([table = table_] {
+      pthread_setname_np(pthread_self(), "fovea-helper");
+      const AtWork here;
+      table->help();
+    });
+    helper.detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  std::shared_ptr<Table> table_ = std::make_shared<Table>();
+  uint32_t helpers_ = 0;
+  int forks_ = num_forks;
+};
+
+}  // namespace
+
+bool has_teams() {
+  static const bool has = [] {
+    constexpr long kMostSpins = 2000;  // some tens of microseconds
+    const char* policy = std::getenv("OMP_WAIT_POLICY");
+    if (policy != nullptr && *policy != '\0') {
+      return std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE";
+    }
+    const char* spins = std::getenv("GOMP_SPINCOUNT");
+    if (spins == nullptr || *spins == '\0') return false;
+    char* end = nullptr;
+    const long count = std::strtol(spins, &end, 10);
+    return *end == '\0' && 0 <= count && count <= kMostSpins;
+  }();
+  return has;
+}
+
+void run_in_team(int64_t helpers, c10::function_ref<void()> work) {
+  if (helpers == 0 || is_at_work || at::in_parallel_region()) return work();
+  thread_local Team team;
+  const AtWork here;
+  team.run(static_cast<uint32_t>(std::min<int64_t>(helpers, 1000)), work);
+}
+
+}  // namespace fovea::kernels::cpu

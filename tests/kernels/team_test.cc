@@ -1,0 +1,128 @@
+#include "fovea/kernels/cpu/team.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "fovea/kernels/cpu/share_out.h"
+
+namespace fovea::kernels::cpu {
+namespace {
+
+// How often each of `count` items is worked on when a team of `helpers` shares them out.
+std::vector<int> worked_on(int64_t helpers, int64_t count, int64_t most) {
+  std::vector<std::atomic<int>> times(static_cast<size_t>(count));
+  Pieces pieces(count, 1, most);
+  run_in_team(helpers, [&] {
+    pieces.take([&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) times[static_cast<size_t>(i)] += 1;
+    });
+  });
+  return {times.begin(), times.end()};
+}
+
+TEST(TeamTest, DoesEachPieceOnce) {
+  for (int round = 0; round < 2000; ++round) {
+    const int64_t count = 1 + round % 37;
+    EXPECT_EQ(worked_on(1 + round % 5, count, 1 + round % 3), std::vector<int>(count, 1));
+  }
+}
+
+// The helper is there once the thread leaves it time to come.
+TEST(TeamTest, HelpersWork) {
+  std::atomic<int> inside = 0;
+  run_in_team(3, [&] {
+    inside += 1;
+    while (inside < 4) std::this_thread::yield();
+  });
+  EXPECT_EQ(inside, 4);
+}
+
+TEST(TeamTest, DoesNotWaitForWhoHasNotBegun) {
+  std::atomic<int> calls = 0;
+  for (int i = 0; i < 1000; ++i) run_in_team(8, [&] { calls += 1; });
+  EXPECT_GE(calls, 1000);
+  EXPECT_LE(calls, 9000);
+}
+
+TEST(TeamTest, ThrowsWhatItsThreadsThrow) {
+  for (const int64_t helpers : {0, 3}) {
+    EXPECT_THROW(run_in_team(helpers, [] { throw std::runtime_error("a fault"); }),
+                 std::runtime_error);
+    EXPECT_EQ(worked_on(helpers, 10, 1), std::vector<int>(10, 1));
+  }
+  std::atomic<int> inside = 0;
+  EXPECT_THROW(run_in_team(1,
+                           [&] {  // in the helper alone
+                             const bool is_second = inside++ == 1;
+                             while (inside < 2) std::this_thread::yield();
+                             if (is_second) throw std::runtime_error("a fault");
+                           }),
+               std::runtime_error);
+}
+
+TEST(TeamTest, IsAloneWithin) {
+  std::atomic<int> calls = 0;
+  std::atomic<bool> is_other = false;
+  run_in_team(3, [&] {
+    const auto self = std::this_thread::get_id();
+    run_in_team(3, [&] {
+      calls += 1;
+      if (std::this_thread::get_id() != self) is_other = true;
+    });
+  });
+  EXPECT_GE(calls, 1);
+  EXPECT_FALSE(is_other);
+}
+
+TEST(TeamTest, ThreadsHaveTeamsOfTheirOwn) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        if (worked_on(2, 20, 1) != std::vector<int>(20, 1)) wrong += 1;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(TeamTest, AForkedProcessHasNewHelpers) {
+  EXPECT_EQ(worked_on(2, 20, 1), std::vector<int>(20, 1));
+  const auto child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> inside = 0;
+    run_in_team(1, [&] {
+      inside += 1;
+      while (inside < 2) std::this_thread::yield();
+    });
+    _exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+TEST(TeamTest, RangesAreAsLargeAsAsked) {
+  for (const int64_t count : {0, 1, 99, 100, 101, 1000}) {
+    std::vector<std::atomic<int>> times(static_cast<size_t>(count));
+    std::atomic<int64_t> small = 0;
+    for_ranges(count, 100, [&](int64_t begin, int64_t end) {
+      if (end - begin < 100) small += 1;
+      for (int64_t i = begin; i < end; ++i) times[static_cast<size_t>(i)] += 1;
+    });
+    EXPECT_LE(small, 1);  // the rest
+    EXPECT_EQ((std::vector<int>{times.begin(), times.end()}), std::vector<int>(count, 1));
+  }
+}
+
+}  // namespace
+}  // namespace fovea::kernels::cpu
