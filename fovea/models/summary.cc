@@ -85,9 +85,11 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
   }
   const auto* attention = dynamic_cast<const nn::HasAttention*>(&module);
   if (attention || dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(&module)) {
-    const auto tokens = outputs.rows(path);
+    // Of all tokens, also where an output of some alone is asked for.
+    const auto tokens = std::max(outputs.rows(path), outputs.rows(path + ".qkv"));
+    const auto width = outputs.numel(path) / std::max<int64_t>(1, outputs.rows(path));
     const auto maps = attention ? attention->attention_core().maps_per_head() : 1;
-    return 2 * 2 * maps * tokens * outputs.numel(path);  // q k^T and probabilities times v
+    return 2 * 2 * maps * tokens * tokens * width;  // q k^T and probabilities times v
   }
   if (dynamic_cast<const nn::AttentionPoolImpl*>(&module)) {
     return 2 * 2 * outputs.rows(path + ".kv") * outputs.numel(path);  // one query
@@ -187,14 +189,15 @@ double ModelSummary::gmacs() const {
 }
 
 ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
-                       const std::function<void()>& forward, bool is_training) {
+                       const std::function<void()>& forward, bool is_training,
+                       nn::RecordedTokens tokens) {
   ModelSummary summary;
   summary.input_shape = input_shape;
   const bool was_training = model.is_training();
   model.train(is_training);
   {
     const at::NoGradGuard no_grad;
-    const nn::RecordScope recorder;
+    const nn::RecordScope recorder({}, tokens);
     forward();
     const Outputs outputs(recorder.intermediates());
     summary.layers = list_layers(model, outputs);

@@ -67,8 +67,10 @@ MemoryEstimate inference_memory(const ModelSummary& summary, const MemoryOptions
 ModelSummary summarize(Model& model, const std::vector<int64_t>& img_size = {});
 // The same of a sample that `forward` makes and passes through the model, once. input_shape:
 // [1, C, ...]. is_training: as in a training step, where patch dropout leaves tokens out; the
-// caller holds an nn::StepScope then, and on the meta device kernels::MetaKernels.
+// caller holds an nn::StepScope then, and on the meta device kernels::MetaKernels. tokens: kMade:
+// without those that nobody reads of the last block, which timm's figure has.
 ModelSummary summarize(Model& model, const std::vector<int64_t>& input_shape,
-                       const std::function<void()>& forward, bool is_training = false);
+                       const std::function<void()>& forward, bool is_training = false,
+                       nn::RecordedTokens tokens = nn::RecordedTokens::kAll);
 
 }  // namespace fovea::models

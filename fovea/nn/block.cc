@@ -87,7 +87,9 @@ at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residua
 // for somebody who records intermediates, in a second run as in the first, which does not record.
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
                               const at::Tensor& offsets, int64_t num_read) const {
-  const int64_t num_asked = forward_context().recorder ? 0 : num_read;
+  const auto* recorder = forward_context().recorder;
+  const bool is_all_recorded = recorder && recorder->tokens == RecordedTokens::kAll;
+  const int64_t num_asked = is_all_recorded ? 0 : num_read;
   return run(
       [this, num_asked](const at::Tensor& tokens, const at::Tensor& mask,
                         const at::Tensor& starts) {

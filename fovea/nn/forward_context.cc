@@ -50,8 +50,8 @@ StepScope::StepScope(uint64_t seed, int64_t step, at::Tensor rows)
 
 StepScope::StepScope(StepState state) : scope_(with_step(std::move(state))) {}
 
-RecordScope::RecordScope(std::vector<std::string> wanted)
-    : recorder_{std::move(wanted), {}}, scope_(with_recorder(recorder_)) {}
+RecordScope::RecordScope(std::vector<std::string> wanted, RecordedTokens tokens)
+    : recorder_{std::move(wanted), tokens, {}}, scope_(with_recorder(recorder_)) {}
 
 bool is_recording(const std::string& name) {
   const auto* recorder = forward_context().recorder;

@@ -25,9 +25,13 @@ struct StepState {
   at::Tensor host_stamp;         // see kernels::DropKey
 };
 
+// Of intermediates: all tokens, or those that are made anyhow, see Note [Tokens that are read].
+enum class RecordedTokens { kAll, kMade };
+
 // Intermediates by name, in the order they come up.
 struct Recorder {
   std::vector<std::string> wanted;  // empty: all but those that cost extra
+  RecordedTokens tokens = RecordedTokens::kAll;
   std::vector<std::pair<std::string, at::Tensor>> kept;
 
   bool wants_by_name(const std::string& name) const;
@@ -77,7 +81,8 @@ class StepScope {
 class RecordScope {
  public:
   // Only names in `wanted` are kept; empty: all.
-  explicit RecordScope(std::vector<std::string> wanted = {});
+  explicit RecordScope(std::vector<std::string> wanted = {},
+                       RecordedTokens tokens = RecordedTokens::kAll);
 
   const std::vector<std::pair<std::string, at::Tensor>>& intermediates() const {
     return recorder_.kept;

@@ -316,8 +316,7 @@ TEST_P(ProfileTest, RowsAreTheStep) {
 
 TEST_P(ProfileTest, ProductsAreThoseOfTheModel) {
   const auto options = profiled_vit(GetParam(), true);
-  const auto on_meta = models::build_model(options.config.model, at::kMeta);
-  const double forward = 1e-9 * 4 * static_cast<double>(models::summarize(*on_meta).product_flops);
+  const double forward = 1e-9 * 4 * train::inference_flops_per_image(options.config);
   const double embed = 1e-9 * 4 * 2 * 64 * 16 * 64;  // of patches; no gradient of the images
   const auto result = train::profile_model(options);
   const double linear = gflops_of(result, "fovea::linear");

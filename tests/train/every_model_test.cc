@@ -118,10 +118,11 @@ TEST_P(EveryModelTest, AStepInFloat16IsCloseToOneInFloat32) {
 TEST_P(EveryModelTest, IsMeasuredOnNoise) {
   const auto on_meta = models::build_model(config_.model, at::kMeta);
   const auto of_image = static_cast<double>(summarize_model(config_, *on_meta).product_flops);
-  EXPECT_GT(of_image, 0);
-  EXPECT_EQ(inference_flops_per_image(config_), of_image);
+  const double made = inference_flops_per_image(config_);
+  EXPECT_GT(made, 0);
+  EXPECT_LE(made, of_image);  // less where the head reads the class token alone
   const double in_training = training_flops_per_image(config_);
-  EXPECT_LE(in_training, 3 * of_image);  // less with patch dropout
+  EXPECT_LE(in_training, 3 * made);  // less with patch dropout
   BenchOptions options;
   options.config = config_;
   options.is_recipe = true;
@@ -138,7 +139,7 @@ TEST_P(EveryModelTest, IsMeasuredOnNoise) {
     } else {
       // SAP makes one map of two, once a batch.
       const double slack = std::string(GetParam().name).starts_with("sap") ? 0.01 : 0;
-      EXPECT_NEAR(flops, 3 * of_image, slack * 3 * of_image);
+      EXPECT_NEAR(flops, 3 * made, slack * 3 * made);
     }
   }
 }

@@ -10,25 +10,27 @@ namespace fovea::train {
 
 namespace {
 
-models::ModelSummary summarize(const TrainConfig& config, models::Model& model, bool is_training) {
+models::ModelSummary summarize(const TrainConfig& config, models::Model& model, bool is_training,
+                               nn::RecordedTokens tokens) {
   kernels::MetaKernels meta_kernels;
   ExampleBatches examples(config, model, c10::ScalarType::Float);
   meta_kernels.set_conditions(examples.has_all_patches());
   const auto sample = examples.rows(0, 1);
   const nn::StepScope step(/*seed=*/0, /*step=*/0, at::zeros({1}, at::kLong));
   return models::summarize(
-      model, sample.images.sizes().vec(), [&] { forward(model, sample); }, is_training);
+      model, sample.images.sizes().vec(), [&] { forward(model, sample); }, is_training, tokens);
 }
 
 double forward_flops(const TrainConfig& config, bool is_training) {
   const auto on_meta = models::build_model(config.model, at::kMeta);
-  return static_cast<double>(summarize(config, *on_meta, is_training).product_flops);
+  const auto summary = summarize(config, *on_meta, is_training, nn::RecordedTokens::kMade);
+  return static_cast<double>(summary.product_flops);
 }
 
 }  // namespace
 
 models::ModelSummary summarize_model(const TrainConfig& config, models::Model& model) {
-  return summarize(config, model, /*is_training=*/false);
+  return summarize(config, model, /*is_training=*/false, nn::RecordedTokens::kAll);
 }
 
 double inference_flops_per_image(const TrainConfig& config) {

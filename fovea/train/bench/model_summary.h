@@ -12,8 +12,9 @@ namespace fovea::train {
 // say which.
 models::ModelSummary summarize_model(const TrainConfig& config, models::Model& model);
 
-// Of one image: 2 for each multiply-add of a matrix product, see Note [Counting] in
-// models/summary.h. Throws as summarize_model.
+// Of one image: 2 for each multiply-add of a matrix product that is made, so without what nobody
+// reads of the last block, which summarize_model has; see Note [Counting] in models/summary.h.
+// Throws as summarize_model.
 double inference_flops_per_image(const TrainConfig& config);
 
 // Forward, of the tokens that patch dropout leaves, and backward taken as twice that. What is
