@@ -33,10 +33,12 @@ install(CODE [[
   execute_process(COMMAND "${installed_program}" man --out "${root}/man/man1" COMMAND_ERROR_IS_FATAL ANY)
 ]] COMPONENT program)
 
-# The same within the Python package `fovea`.
+# The same within the Python package `fovea`; fovea_wheel: what is built for it.
 if(TARGET fovea_python)
+  add_custom_target(fovea_wheel DEPENDS fovea fovea_python)
   install(TARGETS fovea RUNTIME DESTINATION fovea/bin COMPONENT python)
   if(TARGET fovea_cuda)
+    add_dependencies(fovea_wheel fovea_cuda)
     install(TARGETS fovea_cuda LIBRARY DESTINATION fovea/lib COMPONENT python)
   endif()
   install(DIRECTORY recipes DESTINATION fovea/share/fovea COMPONENT python)

@@ -21,7 +21,8 @@ def watch(progress):
         progress.stop()
 
 
-options = {"run": {"dir": FOLDER / "run"}, "trainer": {"max_steps": 30}, "data": {"global_batch_size": 64}, "schedule": {"warmup_steps": 5}}
+options = {"run": {"dir": FOLDER / "run"}, "trainer": {"max_steps": 30}, "data": {"global_batch_size": 64}, "schedule": {"warmup_steps": 5},
+           "log": {"every_steps": 1}}
 result = fovea.train(RECIPE, on_step=watch, progress=False, **options)
 print(result)
 

@@ -32,8 +32,8 @@ Failure failure_of_torch(const c10::Error& error) {
     return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
   }
   if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) {
-    return {fmt::format("the device failed: {}; look at nvidia-smi and the system's log, and start "
-                        "again: a training goes on from its newest checkpoint",
+    return {fmt::format("the device failed: {}; look at nvidia-smi or rocm-smi and the system's "
+                        "log, and start again: a training goes on from its newest checkpoint",
                         what),
             ExitCode::kUsage};
   }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 namespace fovea {
 
@@ -13,7 +14,9 @@ void end_process(int code) {
   std::exit(code);  // where they tell of leaks
 #else
   // Where there are GPUs, their profilers write at the end.
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD) != nullptr) std::exit(code);
+  for (const char* name : {"libtorch_cuda.so", "libtorch_hip.so"}) {
+    if (dlopen(name, RTLD_NOW | RTLD_NOLOAD) != nullptr) std::exit(code);
+  }
   std::fflush(nullptr);
   _exit(code);
 #endif

@@ -41,28 +41,38 @@ fs::path torch_folder() {
 
 std::atomic<int> default_gpu{0};
 
+// What is missing of it, or nothing.
+std::optional<std::string> open_driver(const fs::path& driver) {
+  if (!driver.is_absolute()) return open_library(driver.string());
+  std::error_code fault;
+  if (fs::exists(driver, fault)) return std::nullopt;
+  return fmt::format("{} is not there", driver.string());
+}
+
 CudaBackend load() {
-  if (const auto error = open_library("libcuda.so.1")) {
-    return {.reason = fmt::format("no NVIDIA driver ({}); computing on the CPU", *error)};
+  const auto& stack = gpu_stack_of(torch_folder());
+  if (const auto error = open_driver(stack.driver)) {
+    return {.reason = fmt::format("no {} driver ({}); computing on the CPU", stack.vendor, *error)};
   }
-  const auto torch_cuda = torch_folder() / "libtorch_cuda.so";
-  const auto error = open_library(torch_cuda.string());
+  const auto torch_gpu = torch_folder() / stack.torch;
+  const auto error = open_library(torch_gpu.string());
   if (auto mixed = why_two_torch(loaded_torch_libraries()); !mixed.empty()) {
     return {.reason = std::move(mixed)};
   }
   if (error) {
     return {.reason =
-                fmt::format("a driver is there, but {} does not load: {}. Install the CUDA 13 "
+                fmt::format("a driver is there, but {} does not load: {}. Install the {} "
                             "libraries that it names, or put their folder into LD_LIBRARY_PATH",
-                            torch_cuda.string(), *error)};
+                            torch_gpu.string(), *error, stack.platform)};
   }
   // Beside the program when installed; above it in a build folder (build/apps/fovea, build/tests).
-  const auto module = find_near_program({"libfovea_cuda.so", "lib/libfovea_cuda.so"},
+  const auto module = find_near_program({stack.module, fmt::format("lib/{}", stack.module)},
                                         /*num_folders=*/3);
   if (!module) {
-    return {.reason =
-                "a driver is there, but libfovea_cuda.so is not beside the program or in the "
-                "folders above it; build where nvcc is found (cmake --preset cuda)"};
+    return {.reason = fmt::format(
+                "a driver is there, but {} is not beside the program or in the folders above it; "
+                "build {}",
+                stack.module, stack.how_to_build)};
   }
   if (const auto error = open_library(module->string())) {
     return {.reason = fmt::format("{} does not load: {}", module->string(), *error)};

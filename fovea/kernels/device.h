@@ -15,7 +15,8 @@ struct CudaBackend {
 };
 
 // Loads libtorch_cuda.so (from beside libtorch_cpu.so) and then libfovea_cuda.so (from beside the
-// program, or the folders above it), if an NVIDIA driver is there; otherwise nothing happens. The
+// program, or the folders above it), if an NVIDIA driver is there; with a libtorch for ROCm and an
+// AMD driver libtorch_hip.so and libfovea_hip.so; otherwise nothing happens. The
 // first call does the work, later ones return its result; from any thread. It must come before the
 // first use of tensors: libtorch asks once whether CUDA is there and keeps the answer.
 const CudaBackend& load_cuda_backend();

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "fovea/kernels/amd_architecture.h"
 #include "fovea/kernels/cuda/module.h"
 #include "fovea/kernels/loaded_function.h"
 
@@ -19,6 +20,22 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+bool is_of_amd(const GpuFacts& facts) { return facts.module_code.starts_with("gfx"); }
+
+std::string no_code_for(size_t gpu, const GpuFacts& facts) {
+  const int capability = facts.capabilities[gpu];
+  if (is_of_amd(facts)) {
+    return fmt::format(
+        "{} has code for {}, none for GPU {}, a gfx{:x}; build with -DFOVEA_HIP_ARCHITECTURES="
+        "gfx{:x}, or leave the GPU out of HIP_VISIBLE_DEVICES",
+        facts.module_path, facts.module_code, gpu, capability, capability);
+  }
+  return fmt::format(
+      "{} has code for {}, none for GPU {} of capability {}.{}; build with "
+      "-DCMAKE_CUDA_ARCHITECTURES={}, or leave the GPU out of CUDA_VISIBLE_DEVICES",
+      facts.module_path, facts.module_code, gpu, capability / 10, capability % 10, capability);
+}
+
 int driver_version() {
   const auto get = loaded_function<int (*)(int*)>("cuDriverGetVersion");
   int version = 0;
@@ -26,6 +43,23 @@ int driver_version() {
 }
 
 }  // namespace
+
+const GpuStack& gpu_stack_of(const std::filesystem::path& torch_folder) {
+  static constexpr GpuStack kNvidia = {.vendor = "NVIDIA",
+                                       .driver = "libcuda.so.1",
+                                       .torch = "libtorch_cuda.so",
+                                       .module = "libfovea_cuda.so",
+                                       .platform = "CUDA 13",
+                                       .how_to_build = "where nvcc is found (cmake --preset cuda)"};
+  static constexpr GpuStack kAmd = {.vendor = "AMD",
+                                    .driver = "/dev/kfd",
+                                    .torch = "libtorch_hip.so",
+                                    .module = "libfovea_hip.so",
+                                    .platform = "ROCm",
+                                    .how_to_build = "where hipcc is found (cmake -DFOVEA_HIP=ON)"};
+  std::error_code fault;
+  return std::filesystem::exists(torch_folder / kAmd.torch, fault) ? kAmd : kNvidia;
+}
 
 std::string why_no_gpu(const GpuFacts& facts, const std::string& program_version) {
   if (facts.module_version != program_version) {
@@ -43,17 +77,15 @@ std::string why_no_gpu(const GpuFacts& facts, const std::string& program_version
           "the NVIDIA driver is for CUDA {} at most, and libtorch for {}; install a newer driver",
           version_text(facts.driver_version), version_text(facts.runtime_version));
     }
-    return fmt::format(
-        "{} is loaded, but libtorch sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES",
-        facts.module_path);
+    return fmt::format("{} is loaded, but libtorch sees no GPU; check {}", facts.module_path,
+                       is_of_amd(facts) ? "rocm-smi, HIP_VISIBLE_DEVICES and whether you may "
+                                          "open /dev/kfd (groups render and video)"
+                                        : "nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
   for (size_t i = 0; i < facts.capabilities.size(); ++i) {
     const int capability = facts.capabilities[i];
     if (capability == 0 || has_code_for(capability, facts.module_code)) continue;
-    return fmt::format(
-        "{} has code for {}, none for GPU {} of capability {}.{}; build with "
-        "-DCMAKE_CUDA_ARCHITECTURES={}, or leave the GPU out of CUDA_VISIBLE_DEVICES",
-        facts.module_path, facts.module_code, i, capability / 10, capability % 10, capability);
+    return no_code_for(i, facts);
   }
   return {};
 }
@@ -91,6 +123,10 @@ bool has_code_for(int capability, const std::string& architectures) {
   std::istringstream entries(architectures);
   std::string entry;
   while (std::getline(entries, entry, ',')) {
+    if (const int amd = amd_architecture(entry); amd != 0) {
+      if (amd == capability) return true;
+      continue;
+    }
     const auto dash = entry.find('-');
     const auto kind = dash == std::string::npos ? "" : entry.substr(dash + 1);
     const int code = std::atoi(entry.c_str());

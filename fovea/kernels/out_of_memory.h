@@ -9,11 +9,14 @@
 
 namespace fovea::kernels {
 
-// Memory of a GPU that libtorch's allocator does not give: of cuBLAS, cuDNN, NCCL and CUDA itself.
-// libtorch throws its own general errors then.
-inline bool is_of_cuda_memory(const std::string& what) {
+// Memory of a GPU that libtorch's allocator does not give: of cuBLAS, cuDNN, NCCL and CUDA itself,
+// and of HIP's. libtorch throws its own general errors then.
+inline bool is_of_gpu_memory(const std::string& what) {
   return what.find("CUDA error: out of memory") != std::string::npos ||
          what.find("CUDA out of memory") != std::string::npos ||
+         what.find("HIP error: out of memory") != std::string::npos ||
+         what.find("HIP out of memory") != std::string::npos ||
+         what.find("HIPBLAS_STATUS_ALLOC_FAILED") != std::string::npos ||
          what.find("CUBLAS_STATUS_ALLOC_FAILED") != std::string::npos ||
          what.find("CUDNN_STATUS_ALLOC_FAILED") != std::string::npos ||
          (what.find("ncclUnhandledCudaError") != std::string::npos &&
@@ -31,7 +34,7 @@ inline bool is_of_onednn(const std::exception& error) {
 inline bool is_out_of_memory(const c10::Error& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   const std::string what = error.what_without_backtrace();
-  if (is_of_cuda_memory(what)) return true;
+  if (is_of_gpu_memory(what)) return true;
   const auto first_line = what.substr(0, what.find('\n'));
   return first_line.find("not enough memory") != std::string::npos ||
          first_line.find("can't allocate memory") != std::string::npos;

@@ -316,6 +316,8 @@ def check_refusals(recipe, photos, folder):
     check_raises(TypeError, "transforms.0.size: found an array of shape (3,)",
                  call=lambda: make(photos, transforms=[{"name": "resize", "size": numpy.zeros(3)}]))
     check_raises(ValueError, "transformz", "transforms", call=lambda: make(photos, transformz=["horizontal_flip"]))
+    check_raises(ValueError, "did you mean batch_size?", call=lambda: make(photos, batch_sizes=2))
+    check_raises(ValueError, "num_workers", "threads", call=lambda: make(photos, num_workers=2))
     check_raises(ValueError, "data.threads", '"4" (quoted string)', call=lambda: make(photos, threads="4"))
     check_raises(ValueError, "horizontal_flip", call=lambda: make(photos, transforms=["horizontal_flop"]))
     check_raises(ValueError, "rank=2", call=lambda: make(photos, rank=2, world_size=2))

@@ -2,11 +2,15 @@
 import copy
 import io
 import os
+import subprocess
+import sys
+import tempfile
 
 import fovea
+import python_ranks
 import tiny_run
 import torch
-from python_checks import SMALL, check, expect
+from python_checks import SMALL, check, expect, is_close
 
 
 def model_with_drops(**options):
@@ -138,6 +142,25 @@ def check_data_parallel():
         del os.environ[name]
 
 
+def check_ranks():
+    """Two processes do what one does, plain and with the operator."""
+    model = fovea.create_model("vit_tiny_patch16_224", **SMALL)
+    expected = python_ranks.train(torch, model, model, slice(None))
+    port = str(tiny_run.free_port())
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "found.pt")
+        ranks = [subprocess.Popen([sys.executable, python_ranks.__file__, out, os.path.dirname(os.path.dirname(fovea.__file__))],
+                                  env={**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank), "WORLD_SIZE": "2"})
+                 for rank in range(2)]
+        check([rank.wait() for rank in ranks] == [0, 0], "a rank has failed")
+        found = torch.load(out)
+    for kind, values in found.items():
+        check(values.keys() == expected.keys(), kind, "has", values.keys())
+        for name, value in expected.items():
+            check(is_close(values[name], value, python_ranks.STEPS), "two processes,", kind, name, "differs by",
+                  (values[name] - value).abs().max(), "of", value.abs().max())
+
+
 def check_refused():
     model = fovea.create_model("vit_tiny_patch16_224", **SMALL)
     x = torch.randn(2, 3, 32, 32)
@@ -156,3 +179,4 @@ def check_operators():
     check_other_parameters()
     check_refused()
     check_data_parallel()
+    check_ranks()

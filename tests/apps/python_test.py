@@ -146,9 +146,9 @@ def check_refusals(torch, fovea):
     expect(TypeError, ["array"], lambda: fovea.load_run(images.numpy()))
     expect(fovea.DataError, ["nowhere"], lambda: fovea.load_run("nowhere"))
     expect(fovea.data.MissingFileError, ["none.pth"], lambda: fovea.create_model("vit_tiny_patch16_224", pretrained="none.pth"))
+    expect(TypeError, ["pretrained", "array"], lambda: fovea.create_model("vit_tiny_patch16_224", pretrained=images.numpy()))
+    expect(fovea.data.MissingFileError, ["none.pth"], lambda: fovea.create_model("vit_tiny_patch16_224.augreg_in21k", pretrained="none.pth"))
     expect(fovea.Error, ["by itself"], lambda: model.head(images))
-    half = copy.deepcopy(model).bfloat16()
-    expect(fovea.Error, ["bfloat16", "autocast"], lambda: half(images))
 
 
 def program(*words):
@@ -314,6 +314,8 @@ def main():
         check_run(fovea, run)
     from python_operator_checks import check_operators
     check_operators()
+    from python_timm_checks import check_timm_interface
+    check_timm_interface()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fovea/kernels/amd_architecture.h"
+#include "tests/support/temp_dir.h"
+
 namespace fovea::kernels {
 namespace {
 
@@ -44,6 +47,39 @@ TEST(GpuFactsTest, AGpuWithoutCodeIsNamed) {
   EXPECT_EQ(why_no_gpu(facts, "1.2.3"), "");
 }
 
+TEST(GpuFactsTest, OfAMachineWithGpusOfAmd) {
+  auto facts = kH200;
+  facts.driver_version = 0;
+  facts.module_path = "lib/libfovea_hip.so";
+  facts.module_code = "gfx90a,gfx942";
+  facts.capabilities = {0x90a, 0x942, 0};
+  EXPECT_EQ(why_no_gpu(facts, "1.2.3"), "");
+  facts.capabilities = {0x90a, 0x1100};
+  const auto why = why_no_gpu(facts, "1.2.3");
+  EXPECT_THAT(why, HasSubstr("none for GPU 1, a gfx1100"));
+  EXPECT_THAT(why, HasSubstr("-DFOVEA_HIP_ARCHITECTURES=gfx1100"));
+  facts.capabilities = {};
+  EXPECT_THAT(why_no_gpu(facts, "1.2.3"), HasSubstr("sees no GPU; check rocm-smi"));
+}
+
+TEST(GpuFactsTest, NamesOfAmdArchitecturesAreHexadecimal) {
+  EXPECT_EQ(amd_architecture("gfx90a"), 0x90a);
+  EXPECT_EQ(amd_architecture("gfx90a:sramecc+:xnack-"), 0x90a);
+  EXPECT_EQ(amd_architecture("gfx1100"), 0x1100);
+  for (const char* other :
+       {"", "gfx", "gfx:", "90a", "gfx90a ", "gfx9-generic", "80-real", "100"}) {
+    EXPECT_EQ(amd_architecture(other), 0) << other;
+  }
+}
+
+TEST(GpuFactsTest, ALibtorchIsForTheGpusOfOneVendor) {
+  const support::TempDir folder;
+  EXPECT_STREQ(gpu_stack_of(folder.path()).module, "libfovea_cuda.so");
+  EXPECT_STREQ(gpu_stack_of(folder.path() + "/nowhere").driver, "libcuda.so.1");
+  folder.write("libtorch_hip.so", std::string());
+  EXPECT_STREQ(gpu_stack_of(folder.path()).module, "libfovea_hip.so");
+}
+
 TEST(GpuFactsTest, TwoLibtorchAreNamed) {
   EXPECT_EQ(why_two_torch({}), "");
   EXPECT_EQ(why_two_torch({"/a/lib/libc10.so", "/a/lib/libtorch_cpu.so"}), "");
@@ -70,6 +106,8 @@ TEST(GpuFactsTest, CodeRunsOnItsOwnMajorNumberAndPtxOnAllLaterOnes) {
   EXPECT_TRUE(has_code_for(100, "90"));
   EXPECT_TRUE(has_code_for(100, "90-virtual"));
   EXPECT_FALSE(has_code_for(90, ""));
+  EXPECT_TRUE(has_code_for(0x90a, "gfx90a,gfx942"));
+  EXPECT_FALSE(has_code_for(0x908, "gfx90a,gfx942"));
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ TEST(GpuMemoryTest, RunsOutInTheWordsOfEachLibrary) {
   EXPECT_TRUE(
       says_out_of_memory("NCCL error in: x.cpp, ncclUnhandledCudaError: Call to CUDA "
                          "function failed.\nLast error:\nCuda failure 2 'out of memory'"));
+  EXPECT_TRUE(says_out_of_memory("HIP error: out of memory\nHIP kernel errors might be ..."));
+  EXPECT_TRUE(
+      says_out_of_memory("CUDA error: HIPBLAS_STATUS_ALLOC_FAILED when calling `hipblas...`"));
   EXPECT_FALSE(says_out_of_memory("CUDA error: an illegal memory access was encountered"));
   EXPECT_FALSE(says_out_of_memory("NCCL error in: x.cpp, ncclUnhandledCudaError: 'no device'"));
 }

@@ -223,10 +223,22 @@ build() {  # build PRESET [TARGET...]: configures and builds; the compiler's out
 
 release_targets() {  # what a user runs: the program, and the modules for GPUs and gRPC where there is an nvcc, or gRPC's plugin
   say fovea
-  [[ -z $(find_nvcc) ]] || say fovea_cuda
+  ! makes_gpu_module || say fovea_cuda
   ! has_grpc || say fovea_grpc
 }
 
 has_grpc() { pkg-config --exists grpc++ protobuf && command -v protoc >/dev/null && command -v grpc_cpp_plugin >/dev/null; }
 
 find_nvcc() { PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true; }
+
+find_hipcc() { PATH=$PATH:${ROCM_PATH:-/opt/rocm}/bin command -v hipcc || true; }
+
+is_torch_for_rocm() { [[ -e $FOVEA_TORCH_DIR/lib/libtorch_hip.so ]]; }
+
+makes_gpu_module() {  # whether the build finds what cmake/CudaModule.cmake, or HipModule.cmake, asks for
+  if is_torch_for_rocm; then
+    [[ -n $(find_hipcc) && (-e ${ROCM_PATH:-/opt/rocm}/include/hipblaslt/hipblaslt.h || -e /usr/include/hipblaslt/hipblaslt.h) ]]
+  else
+    [[ -n $(find_nvcc) ]]
+  fi
+}

@@ -1,18 +1,12 @@
 // DeviceGraph as a CUDA graph.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <memory>
 
+#include "fovea/kernels/cuda/runtime.h"
+#include "fovea/kernels/cuda/torch_gpu.h"
 #include "fovea/kernels/device_graph.h"
 
 namespace fovea::kernels::cuda {

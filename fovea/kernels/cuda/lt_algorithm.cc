@@ -1,15 +1,10 @@
 #include "fovea/kernels/cuda/lt_algorithm.h"
 
-#include <ATen/cuda/CUDAContextLight.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/ops/empty.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
-#include <c10/cuda/CUDAStream.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -17,6 +12,8 @@
 #include <vector>
 
 #include "fovea/kernels/cuda/module.h"
+#include "fovea/kernels/cuda/runtime.h"
+#include "fovea/kernels/cuda/torch_gpu.h"
 
 namespace fovea::kernels::cuda {
 namespace {
@@ -42,26 +39,28 @@ at::ScalarType type_of(ElementType type) {
 // inner dim are written beside one another and added up in a second step, or there is one sum.
 std::vector<Algorithm> candidates_for(const Product& product) {
   const auto& key = product.key;
-  cublasLtMatmulPreferenceOpaque_t preference;
-  check_status(cublasLtMatmulPreferenceInit(&preference), key.call, "a preference");
+  LtPreference preference;
+  check_status(preference.init(), key.call, "a preference");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
     check_status(
-        cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+        cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
         key.call, "a preference");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes);
+#if !FOVEA_HIP  // hipBLASLt has neither of these
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.a);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.b);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d);
+#endif
   std::array<cublasLtMatmulHeuristicResult_t, kMaxCandidates> found{};
   int count = 0;
   auto& d = product.descriptors;
-  const auto status =
-      cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), &d.product, &d.a, &d.b,
-                                     &d.d, &d.d, &preference, kMaxCandidates, found.data(), &count);
+  const auto status = cublasLtMatmulAlgoGetHeuristic(
+      at::cuda::getCurrentCUDABlasLtHandle(), d.product.get(), d.a.get(), d.b.get(), d.d.get(),
+      d.d.get(), preference.get(), kMaxCandidates, found.data(), &count);
   std::vector<Algorithm> candidates;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i) {
     if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
@@ -112,11 +111,8 @@ std::vector<double> times_beside(const Product& product, const std::vector<Algor
 }
 
 std::string hex_of(const cublasLtMatmulAlgo_t& steps) {
-  static_assert(sizeof(steps) == kAlgorithmBytes);
-  std::array<unsigned char, kAlgorithmBytes> bytes{};
-  std::memcpy(bytes.data(), &steps, bytes.size());
   std::string text;
-  for (const auto byte : bytes) {
+  for (const auto byte : bytes_of(steps)) {
     text += "0123456789abcdef"[byte / 16];
     text += "0123456789abcdef"[byte % 16];
   }
@@ -125,16 +121,17 @@ std::string hex_of(const cublasLtMatmulAlgo_t& steps) {
 
 // What hex_of() wrote, if cuBLASLt still takes it for the product.
 Algorithm algorithm_of(const std::string& hex, const Product& product) {
-  std::array<unsigned char, kAlgorithmBytes> bytes{};
+  AlgorithmBytes bytes{};
   for (size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<unsigned char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
   }
   Algorithm algorithm;
-  std::memcpy(static_cast<void*>(&algorithm.steps), bytes.data(), bytes.size());
+  const auto handle = at::cuda::getCurrentCUDABlasLtHandle();
+  if (find_steps(bytes, handle, algorithm.steps) != CUBLAS_STATUS_SUCCESS) return algorithm;
   cublasLtMatmulHeuristicResult_t checked{};
   auto& d = product.descriptors;
-  const auto status = cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), &d.product,
-                                              &d.a, &d.b, &d.d, &d.d, &algorithm.steps, &checked);
+  const auto status = cublasLtMatmulAlgoCheck(handle, d.product.get(), d.a.get(), d.b.get(),
+                                              d.d.get(), d.d.get(), &algorithm.steps, &checked);
   algorithm.is_there =
       status == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= kMaxWorkspaceBytes;
   algorithm.workspace_bytes = checked.workspaceSize;
@@ -143,10 +140,11 @@ Algorithm algorithm_of(const std::string& hex, const Product& product) {
 
 // Of the GPU, of cuBLASLt and of the product: for what a choice is one.
 std::string name_of(const AlgorithmKey& key) {
-  return c10::str(at::cuda::getDeviceProperties(key.device)->name, ", ", cublasLtGetVersion(), ": ",
-                  text_of(key.call), key.call.adds_c ? " plus a matrix" : "",
-                  key.call.may_use_tf32 ? ", TF32" : "", ", aligned ", key.a, " ", key.b, " ",
-                  key.c, " ", key.d, " ", key.bias, " ", key.other);
+  return c10::str(at::cuda::getDeviceProperties(key.device)->name, ", ",
+                  version_of(at::cuda::getCurrentCUDABlasLtHandle()), ": ", text_of(key.call),
+                  key.call.adds_c ? " plus a matrix" : "", key.call.may_use_tf32 ? ", TF32" : "",
+                  ", aligned ", key.a, " ", key.b, " ", key.c, " ", key.d, " ", key.bias, " ",
+                  key.other);
 }
 
 // What cuBLASLt has for each call and the alignments of its operands.
@@ -218,10 +216,10 @@ cublasStatus_t Product::run(const Algorithm& algorithm) const {
       at::empty({static_cast<int64_t>(algorithm.workspace_bytes)},
                 at::TensorOptions().dtype(at::kByte).device(at::kCUDA, key.device));
   const float one = 1.0f, times_c = key.call.adds_c ? 1.0f : 0.0f;
-  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), &descriptors.product, &one,
-                        operands.a, &descriptors.a, operands.b, &descriptors.b, &times_c, c,
-                        &descriptors.d, operands.d, &descriptors.d, &algorithm.steps,
-                        workspace.mutable_data_ptr(), algorithm.workspace_bytes,
+  auto& [product, a, b, d] = descriptors;
+  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), product.get(), &one, operands.a,
+                        a.get(), operands.b, b.get(), &times_c, c, d.get(), operands.d, d.get(),
+                        &algorithm.steps, workspace.mutable_data_ptr(), algorithm.workspace_bytes,
                         c10::cuda::getCurrentCUDAStream());
 }
 

@@ -2,8 +2,6 @@
 // and the same one from then on.
 #pragma once
 
-#include <cublasLt.h>
-
 #include <cstdint>
 
 #include "fovea/kernels/cuda/lt_descriptors.h"

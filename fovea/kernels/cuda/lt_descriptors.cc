@@ -5,7 +5,6 @@
 #include "fovea/core/error.h"
 
 namespace fovea::kernels::cuda {
-namespace {
 
 cudaDataType_t data_type(ElementType type) {
   switch (type) {
@@ -18,6 +17,8 @@ cudaDataType_t data_type(ElementType type) {
   }
   return CUDA_R_32F;
 }
+
+namespace {
 
 cublasLtEpilogue_t epilogue_of(LtEpilogue epilogue) {
   switch (epilogue) {
@@ -38,16 +39,16 @@ cublasLtEpilogue_t epilogue_of(LtEpilogue epilogue) {
 }
 
 template <class T>
-void set(cublasLtMatmulDescOpaque_t& product, const LtCall& call,
-         cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_status(cublasLtMatmulDescSetAttribute(&product, attribute, &value, sizeof(T)), call,
+void set(LtProductDescriptor& product, const LtCall& call, cublasLtMatmulDescAttributes_t attribute,
+         const T& value) {
+  check_status(cublasLtMatmulDescSetAttribute(product.get(), attribute, &value, sizeof(T)), call,
                "an attribute");
 }
 
-void layout(const LtCall& call, const LtMatrix& m, cublasLtMatrixLayoutOpaque_t& to) {
-  check_status(cublasLtMatrixLayoutInit(&to, data_type(m.type), static_cast<uint64_t>(m.rows),
-                                        static_cast<uint64_t>(m.columns), m.rows),
-               call, "a layout");
+void layout(const LtCall& call, const LtMatrix& m, LtLayout& to) {
+  check_status(
+      to.init(data_type(m.type), static_cast<uint64_t>(m.rows), static_cast<uint64_t>(m.columns)),
+      call, "a layout");
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ std::string text_of(const LtCall& call) {
   const auto matrix = [](const LtMatrix& m, bool is_transposed) {
     return c10::str("[", m.rows, ", ", m.columns, is_transposed ? "]^T" : "]");
   };
-  return c10::str("cuBLASLt: ", matrix(call.a, call.is_a_transposed), " x ",
+  return c10::str(kLtName, ": ", matrix(call.a, call.is_a_transposed), " x ",
                   matrix(call.b, call.is_b_transposed), " of type ", data_type(call.a.type),
                   " to type ", data_type(call.d.type), " with epilogue ",
                   static_cast<int>(epilogue_of(call.epilogue)));
@@ -72,9 +73,8 @@ void check_status(cublasStatus_t status, const LtCall& call, const char* step) {
 Descriptors::Descriptors(const LtCall& call, const LtOperands& operands) {
   const bool has_tf32 = call.may_use_tf32 && call.a.type == ElementType::kFloat32;
   check_status(
-      cublasLtMatmulDescInit(&product, has_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-                             CUDA_R_32F),
-      call, "a descriptor");
+      product.init(has_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), call,
+      "a descriptor");
   const auto operation = [](bool is_transposed) {
     return is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   };

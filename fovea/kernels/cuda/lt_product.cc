@@ -1,8 +1,11 @@
 #include "fovea/kernels/cuda/lt_product.h"
 
-#include <c10/cuda/CUDAFunctions.h>
-
 #include "fovea/kernels/cuda/lt_algorithm.h"
+#include "fovea/kernels/cuda/torch_gpu.h"
+
+#if FOVEA_HIP
+#include "fovea/kernels/cuda/hipblas_product.h"
+#endif
 
 namespace fovea::kernels::cuda {
 namespace {
@@ -32,7 +35,11 @@ bool run_lt_call(const LtCall& call, const LtOperands& operands) {
                          .other = alignment_of(operands.other)};
   const Product product{key, operands, c, descriptors};
   const auto algorithm = algorithm_for(product);
+#if FOVEA_HIP
+  if (!algorithm.is_there) return run_hipblas_call(call, operands);
+#else
   if (!algorithm.is_there) return false;
+#endif
   const auto status = product.run(algorithm);
   const bool is_refused =
       status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;

@@ -16,7 +16,8 @@ struct LtOperands {
 
 // From any thread, and while a CUDA graph is captured. The same bits each time: no algorithm that
 // adds with atomics. False, with nothing written and a warning the first time: cuBLASLt has no such
-// algorithm for the call. Throws Error for what cuBLASLt refuses otherwise.
+// algorithm for the call, and on AMD's GPUs hipBLAS has none either. Throws Error for what cuBLASLt
+// refuses otherwise.
 bool run_lt_call(const LtCall& call, const LtOperands& operands);
 
 }  // namespace fovea::kernels::cuda

@@ -1,10 +1,24 @@
 #include "fovea/kernels/cuda/module.h"
 
-#include <cuda_runtime_api.h>
+#include "fovea/kernels/amd_architecture.h"
+#include "fovea/kernels/cuda/runtime.h"
 
 namespace fovea::kernels::cuda {
 namespace {
 
+#if FOVEA_HIP
+int runtime_version() {
+  int version = 0;  // 10,000,000 major + 100,000 minor + patch
+  if (cudaRuntimeGetVersion(&version) != cudaSuccess) return 0;
+  return version / 10000000 * 1000 + version / 100000 % 100 * 10;
+}
+
+int capability_of(int gpu) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, gpu) != cudaSuccess) return 0;
+  return amd_architecture(properties.gcnArchName);
+}
+#else
 int runtime_version() {
   int version = 0;
   return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
@@ -17,6 +31,7 @@ int capability_of(int gpu) {
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu) == cudaSuccess;
   return is_told ? 10 * major + minor : 0;
 }
+#endif
 
 }  // namespace
 }  // namespace fovea::kernels::cuda

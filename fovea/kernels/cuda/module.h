@@ -2,6 +2,7 @@
 // program links nothing of it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "fovea/kernels/measured_choices.h"
@@ -9,11 +10,13 @@
 namespace fovea::kernels::cuda {
 
 inline constexpr size_t kAlgorithmBytes = 64;  // of one of cuBLASLt's algorithms
+using AlgorithmBytes = std::array<unsigned char, kAlgorithmBytes>;
 
 struct ModuleFacts {
-  const char *version, *architectures;  // of Fovea; as in "80-real,90"
-  int runtime_version;                  // of CUDA, 1000 major + 10 minor
-  int (*capability_of)(int gpu);        // 10 major + minor; 0: CUDA does not say
+  const char *version, *architectures;  // of Fovea; as in "80-real,90", or in "gfx90a,gfx942"
+  int runtime_version;                  // of CUDA or HIP, 1000 major + 10 minor
+  // 10 major + minor, or of AMD's GPUs amd_architecture(); 0: the runtime does not say.
+  int (*capability_of)(int gpu);
 };
 
 }  // namespace fovea::kernels::cuda

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include <optional>
 
 #include "fovea/kernels/cuda/launch.h"
+#include "fovea/kernels/cuda/torch_gpu.h"
 
 // A namespace of their own: an operator may have the name of the function that it calls.
 namespace fovea::kernels::cuda::operators {

@@ -58,12 +58,7 @@ __device__ T* shared_memory() {
 template <class... Params, class... Args>
 void launch(void (*kernel)(Params...), const LaunchShape& shape, Stream stream,
             const Args&... args) {
-#if defined(__HIPCC__)
-  const auto on = reinterpret_cast<hipStream_t>(stream);
-#else
-  const auto on = stream;
-#endif
-  kernel<<<shape.grid, shape.block, shape.shared_bytes, on>>>(args...);
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
 }
 #else
 using BFloat16 = simt::BFloat16;
@@ -83,7 +78,10 @@ void launch(void (*kernel)(Params...), const LaunchShape& shape, Stream /*stream
 
 // a * b rounded, never one operation with a sum that follows.
 __device__ __forceinline__ float rounded_product(float a, float b) {
-#if FOVEA_ON_GPU
+#if defined(__HIPCC__)
+#pragma clang fp contract(off)
+  return a * b;  // which is all that HIP's __fmul_rn is
+#elif FOVEA_ON_GPU
   return __fmul_rn(a, b);
 #else
   return a * b;

@@ -1,8 +1,8 @@
-#include <cuda_runtime.h>
-
+// NCCL, or RCCL, which is under the same names in a libtorch for ROCm.
 #include <cstdio>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "fovea/kernels/cuda/runtime.h"
 #include "fovea/parallel/cuda/nccl_module.h"
 
 c10d::Backend* fovea_make_nccl(c10d::Store* store, int rank, int size, int64_t timeout_ms) {

@@ -11,7 +11,8 @@ fovea-data, which this one requires, needs neither.
 import importlib
 
 _PLACES = {
-    "_model": ("create_model", "list_models", "list_pretrained", "Model"),
+    "_create": ("create_model", "list_models", "list_pretrained"),
+    "_model": ("Model",),
     "_predictor": ("Predictor",),
     "_run": ("load_run", "Run"),
     "_training": ("train", "TrainResult", "Progress"),

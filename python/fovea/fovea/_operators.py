@@ -15,9 +15,9 @@ from torch import Tensor
 from fovea.data._errors import Error
 
 
-def text_of(name, overrides):
+def text_of(name, overrides, recomputes_blocks):
     """What a model is made of, as the operator's argument `model`."""
-    return json.dumps([name, overrides])
+    return json.dumps([name, overrides, recomputes_blocks])
 
 
 @functools.lru_cache
@@ -36,6 +36,9 @@ def run(model: str, function: str, x: Tensor, parameters: Sequence[Tensor], seed
     """function: "forward", "features", "head" or "pre_logits". x: images [B, C, H, W], for the last two tokens [B, N, D]. seed: a number
     of int64 on the CPU, what drops are drawn from in training; None: evaluation. wanted: of which of (x, *parameters) gradients
     will be asked, ascending; [] where none will. -> (output [B, ...] in the dtype of x, tape)"""
+    if torch.autograd.forward_ad._current_level >= 0:  # tangents do not reach this place
+        raise Error("fovea::model within forward-mode differentiation (torch.func.jvp, forward_ad.dual_level): its kernels have gradients of "
+                    "backward mode alone; expected torch.autograd.grad")
     return _structure(model).run(function, x, parameters, None if seed is None else int(seed), wanted)
 
 
@@ -73,3 +76,11 @@ def _backward(ctx, d_output, _):
 
 
 run.register_autograd(_backward, setup_context=_set_up)
+
+
+def refuse_second_derivatives(*_):
+    raise Error("second derivatives of a Fovea model: its kernels have first ones alone; expected create_graph=False. Take those of what "
+                "stands around the model, or compute with timm's model, whose state_dict is the same")
+
+
+run_backward.register_autograd(refuse_second_derivatives)

@@ -48,6 +48,13 @@ class PythonModel {
     return call_model(*model_, function, x, seed);
   }
 
+  std::vector<at::Tensor> call_blocks(const at::Tensor& x, const std::vector<int64_t>& blocks,
+                                      bool with_norm, std::optional<uint64_t> seed) const {
+    return python::call_blocks(*model_, x, blocks, with_norm, seed);
+  }
+
+  void recompute_blocks(bool is_on) const { python::recompute_blocks(*model_, is_on); }
+
  private:
   static std::vector<std::pair<std::string, at::Tensor>> pairs_of(const models::Model& model) {
     std::vector<std::pair<std::string, at::Tensor>> pairs;
@@ -105,6 +112,20 @@ void bind_model(nb::module_& module) {
       .def("no_weight_decay", [](const PythonModel& m) { return m.model().no_weight_decay(); })
       .def_prop_ro("num_classes", [](const PythonModel& m) { return m.model().num_classes(); })
       .def_prop_ro("num_features", [](const PythonModel& m) { return m.model().num_features(); })
+      .def("layer_id",
+           [](const PythonModel& m, const std::string& name) { return m.model().layer_id(name); })
+      .def_prop_ro("embed_dim",
+                   [](const PythonModel& m) { return vit_of(m.model()).config().embed_dim; })
+      .def_prop_ro(
+          "num_prefix_tokens",
+          [](const PythonModel& m) { return vit_of(m.model()).config().num_prefix_tokens(); })
+      .def("token_grid",
+           [](const PythonModel& m, const std::vector<int64_t>& sides) {
+             return m.model().token_grid(sides);
+           })
+      .def("recompute_blocks", &PythonModel::recompute_blocks)
+      .def("call_blocks", &PythonModel::call_blocks, nb::arg("x"), nb::arg("blocks"),
+           nb::arg("with_norm"), nb::arg("seed").none(), nb::call_guard<nb::gil_scoped_release>())
       .def("call", &PythonModel::call, nb::arg("function"), nb::arg("x"), nb::arg("seed").none(),
            nb::call_guard<nb::gil_scoped_release>());
 }

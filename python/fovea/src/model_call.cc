@@ -5,20 +5,27 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "fovea/core/error.h"
-#include "fovea/models/vit.h"
 #include "fovea/nn/forward_context.h"
+#include "fovea/nn/norm.h"
+#include "fovea/parallel/recompute.h"
 
 namespace fovea::python {
 namespace {
 
-const models::Vit& vit_of(const models::Model& model) {
-  const auto* vit = dynamic_cast<const models::Vit*>(&model);
-  if (vit == nullptr) {
-    fail<ConfigError>("{}: forward_features and forward_head are a ViT's; call the model itself",
-                      model.recipe_name());
+// What a pass runs in: the mode, the draws, and no casts of autocast.
+class PassScope {
+ public:
+  PassScope(models::Model& model, int64_t batch_size, std::optional<uint64_t> seed)
+      : without_autocast_(c10::autocast_dispatch_keyset) {
+    const bool is_training = seed.has_value();
+    if (model.is_training() != is_training) model.train(is_training);
+    if (seed) step_.emplace(*seed, /*step=*/0, at::arange(batch_size, at::kLong));
   }
-  return *vit;
-}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard without_autocast_;
+  std::optional<nn::StepScope> step_;
+};
 
 at::Tensor part_of_pass(const models::Model& model, const std::string& function,
                         const at::Tensor& x) {
@@ -33,12 +40,47 @@ at::Tensor part_of_pass(const models::Model& model, const std::string& function,
 
 at::Tensor call_model(models::Model& model, const std::string& function, const at::Tensor& x,
                       std::optional<uint64_t> seed) {
-  const bool is_training = seed.has_value();
-  if (model.is_training() != is_training) model.train(is_training);
-  const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-  std::optional<nn::StepScope> step;
-  if (seed) step.emplace(*seed, /*step=*/0, at::arange(x.size(0), at::kLong));
+  const PassScope scope(model, x.size(0), seed);
   return part_of_pass(model, function, x);
+}
+
+std::vector<at::Tensor> call_blocks(models::Model& model, const at::Tensor& x,
+                                    const std::vector<int64_t>& blocks, bool with_norm,
+                                    std::optional<uint64_t> seed) {
+  const auto& vit = vit_of(model);
+  if (seed && vit.config().patch_drop_rate > 0) {
+    fail<ConfigError>(
+        "model.patch_drop_rate is {}: tokens after a block are then some of the patches; "
+        "call eval() first, or make the model without",
+        vit.config().patch_drop_rate);
+  }
+  const PassScope scope(model, x.size(0), seed);
+  std::vector<at::Tensor> found;
+  auto last = vit.encode(vit.add_prefix(vit.embed_patches(x)), blocks, &found);
+  const auto* norm = model.named_children().find("norm");
+  if (with_norm && norm != nullptr) {
+    for (auto& tokens : found) tokens = dynamic_cast<const nn::NormImpl&>(**norm).forward(tokens);
+  }
+  found.push_back(std::move(last));
+  return found;
+}
+
+void recompute_blocks(models::Model& model, bool is_on) {
+  for (const auto& module : model.modules()) {
+    if (auto* unit = dynamic_cast<nn::UnitImpl*>(module.get())) unit->around_forward.clear();
+  }
+  if (is_on) parallel::recompute_in_backward(model, "block", /*every=*/1);
+}
+
+const models::Vit& vit_of(const models::Model& model) {
+  const auto* vit = dynamic_cast<const models::Vit*>(&model);
+  if (vit == nullptr) {
+    fail<ConfigError>(
+        "{}: parts of a pass, forward_features and the like, are a ViT's; call the model "
+        "itself",
+        model.recipe_name());
+  }
+  return *vit;
 }
 
 }  // namespace fovea::python

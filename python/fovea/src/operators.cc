@@ -94,8 +94,10 @@ void give_values(const models::Model& model, const std::vector<at::Tensor>& valu
 // A model without values, from what create_model was told.
 class ModelStructure {
  public:
-  ModelStructure(const std::string& name, const std::vector<std::string>& overrides)
-      : config_(train::recipe_of_model(name, overrides).model) {}
+  ModelStructure(const std::string& name, const std::vector<std::string>& overrides,
+                 bool recomputes_blocks)
+      : config_(train::recipe_of_model(name, overrides).model),
+        recomputes_blocks_(recomputes_blocks) {}
 
   // Of one sample; sides: of the input, without the batch. Nothing is computed.
   std::vector<int64_t> output_shape(const std::string& function, std::vector<int64_t> sides) const {
@@ -141,9 +143,14 @@ class ModelStructure {
   }
 
  private:
-  models::ModelPtr build() const { return models::build_model(config_, at::kMeta); }
+  models::ModelPtr build() const {
+    auto model = models::build_model(config_, at::kMeta);
+    if (recomputes_blocks_) recompute_blocks(*model, true);
+    return model;
+  }
 
   models::ModelConfig config_;
+  bool recomputes_blocks_;
 };
 
 // An operator's results share memory with nothing: what autograd gives may be views of one tensor.
@@ -176,7 +183,7 @@ std::vector<at::Tensor> gradients_of(const at::Tensor& d_output, const at::Tenso
 void bind_operators(nb::module_& module) {
   const nb::call_guard<nb::gil_scoped_release> without_gil;
   nb::class_<ModelStructure>(module, "ModelStructure")
-      .def(nb::init<std::string, std::vector<std::string>>())
+      .def(nb::init<std::string, std::vector<std::string>, bool>())
       .def("output_shape", &ModelStructure::output_shape, without_gil)
       .def("run", &ModelStructure::run, nb::arg("function"), nb::arg("x"), nb::arg("parameters"),
            nb::arg("seed").none(), nb::arg("wanted"), without_gil);

@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 from fovea.data import _loader
 from fovea.data._batch import OUTPUTS, Batch, can_pin
 from fovea.data._errors import ConfigError, Error, MissingFileError
-from fovea.data._values import path_of, yaml_of
+from fovea.data._values import hint_of, path_of, yaml_of
 
 _DATA_KEYS = frozenset(_loader.data_keys())
 _SAME_DATA = ("section", "num_samples", "global_batch_size", "seed")  # of a state and the loader that goes on from it
@@ -125,8 +125,15 @@ class Loader:
             overrides = {**overrides, "global_batch_size": batch_size * world_size}
         yaml, source = self._recipe_text(recipe)
         changes = [(self._full_key(key), yaml_of(value, key)) for key, value in overrides.items()]
-        self._core = _loader.open_loader(yaml, source, changes, section, rank, world_size, seed, in_chans, spatial_dims,
-                                         pixels == "uint8", list(learned_classes))
+        try:
+            self._core = _loader.open_loader(yaml, source, changes, section, rank, world_size, seed, in_chans, spatial_dims,
+                                             pixels == "uint8", list(learned_classes))
+        except ConfigError as error:
+            unknown = [key for key in overrides if f"{self._full_key(key)}: unknown key" in str(error)]
+            hints = "".join(hint_of(key, [name for name in self._arguments if name not in overrides]) for key in unknown)
+            if hints:
+                raise ConfigError(f"{error}{hints}") from None
+            raise
         self._epoch = 0  # that the next iteration goes over
         self._is_resumed = False  # or the rest of one
         self._iteration: Optional[_Iteration] = None  # that has begun last

@@ -1,11 +1,12 @@
 """Arguments as the values of a recipe, here and in the package `fovea`. Which keys there are and what they take is for the recipe's own
 reader to say."""
+import difflib
 import json
 import math
 import numbers
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _PLAIN_WORD = re.compile(r"(?!(?:true|false|null|yes|no|on|off|y|n)$)[A-Za-z_]\w*", re.ASCII | re.IGNORECASE)
@@ -23,6 +24,22 @@ def path_of(value: Any, name: str) -> str:
     if isinstance(value, (str, os.PathLike)):
         return os.fsdecode(value)
     raise TypeError(f"{name}: found {described(value)}; expected a path, as str or pathlib.Path")
+
+
+_OF_DATALOADER = {  # what torch's DataLoader calls it, and what there is
+    "num_workers": "threads, of C++, which take no processes", "prefetch_factor": "prefetch", "persistent_workers": "threads, which stay",
+    "shuffle": "section: 'train' is shuffled anew each epoch, 'val' is in order", "sampler": "section, rank and world_size",
+    "batch_sampler": "batch_size", "drop_last": "section: 'train' has whole batches alone, 'val' every sample",
+    "collate_fn": "yields", "generator": "seed",
+}
+
+
+def hint_of(key: str, keywords: Iterable[str]) -> str:
+    """Which of these keywords somebody may have meant by an unknown one; empty: none."""
+    if key in _OF_DATALOADER:
+        return f"; in place of a DataLoader's {key} there is {_OF_DATALOADER[key]}"
+    near = difflib.get_close_matches(key, keywords, 1, 0.75)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def yaml_of(value: Any, key: str) -> str:
