@@ -3,11 +3,13 @@
 
 All are given the same weights and images first and must agree in their logits. Then each case is timed in rounds that alternate
 between them, each measurement in a process of its own, with the same threads, batch and dtype. The peers get a file of that very batch
-size; what they compile is not timed. ONNX Runtime has no bfloat16 on CPUs.
+size; what they compile is not timed. ONNX Runtime has no bfloat16 on CPUs. In int8 OpenVINO runs what NNCF makes of that file, calibrated on
+noise as all are given, and ONNX Runtime what its quantize_dynamic makes.
 
-    python3 benchmarks/vs_openvino.py [--models vit_small_patch16_224 ... unetr_encoder] [--batches 1 4 16 32] [--dtypes float32 bfloat16] [--write]
+    python3 benchmarks/vs_openvino.py [--models vit_small_patch16_224 ... unetr_encoder] [--batches 1 4 16 32]
+        [--dtypes float32 bfloat16 int8] [--write]
 
-Its Python needs openvino, onnxruntime, numpy and safetensors.
+Its Python needs openvino, onnxruntime, numpy and safetensors; for int8 also nncf and onnx.
 """
 
 import argparse
@@ -31,7 +33,10 @@ MODELS = ["vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224
 RECIPES = {"unetr_encoder": {"img_size": [96, 96, 96], "patch_size": [16, 16, 16], "in_chans": 1, "embed_dim": 768, "depth": 12, "num_heads": 12,
                              "class_token": False, "global_pool": "avg", "num_classes": 14}}
 TITLES = {"fovea": "Fovea", "openvino": "OpenVINO", "onnxruntime": "ONNX Runtime"}
-HAS_DTYPE = {"fovea": ("float32", "bfloat16"), "openvino": ("float32", "bfloat16"), "onnxruntime": ("float32",)}
+HAS_DTYPE = {"fovea": ("float32", "bfloat16", "int8"), "openvino": ("float32", "bfloat16", "int8"), "onnxruntime": ("float32", "int8")}
+# Of logits, over the largest: how each rounds to 8 bits is its own.
+LIMITS = torch_peer.LIMITS | {"int8": 0.2}
+CALIBRATION_BATCHES = 8
 
 
 def runner(peer, file, threads, dtype):
@@ -46,17 +51,38 @@ def runner(peer, file, threads, dtype):
         return lambda images: session.run(None, {name: images})[0]
     import openvino
 
-    precision = {"float32": "f32", "bfloat16": "bf16"}[dtype]
+    precision = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}[dtype]
     model = openvino.Core().compile_model(file, "CPU", {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads,
                                                          "PERFORMANCE_HINT": "LATENCY"})
     request = model.create_infer_request()
     return lambda images: request.infer([images], share_inputs=True, share_outputs=True)[model.output(0)]
 
 
+def quantize(peer, file, shape, out):
+    """Writes what a peer's own tool makes of the file, for images [B, C, H, W]."""
+    if peer == "onnxruntime":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        quantize_dynamic(file, out, per_channel=True, weight_type=QuantType.QInt8)
+        return
+    import nncf
+    import numpy as np
+    import openvino
+
+    draw = np.random.default_rng(3)
+    noise = [draw.standard_normal(shape).astype(np.float32) for _ in range(CALIBRATION_BATCHES)]
+    model = nncf.quantize(openvino.Core().read_model(file), nncf.Dataset(noise), model_type=nncf.ModelType.TRANSFORMER,
+                          subset_size=len(noise))
+    openvino.save_model(model, out)
+
+
 def worker(args):
-    """One measurement of a peer, printed as one JSON object; with --out its logits instead."""
+    """One measurement of a peer, printed as one JSON object; with --out its logits, with --quantized a file for int8 instead."""
     import numpy as np
 
+    if args.quantized:
+        quantize(args.worker, args.file, np.load(args.images).shape, args.quantized)
+        return
     run = runner(args.worker, args.file, args.threads, args.dtype)
     if args.out:
         np.save(args.out, np.concatenate([run(image[None]).copy() for image in np.load(args.images)]))
@@ -113,6 +139,17 @@ def export(args, model, weights, batch, folder, env):
     return file
 
 
+def peer_file(args, peer, file, images, dtype, env):
+    """What the peer runs in this dtype: the export, or what its tool makes of that."""
+    if dtype != "int8":
+        return file
+    out = file.with_name(f"{file.stem}_{peer}_int8{'.xml' if peer == 'openvino' else '.onnx'}")
+    if not out.exists():
+        command = worker_command(args, peer, file, images, dtype, "--quantized", out)
+        subprocess.run([str(part) for part in command], check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return out
+
+
 def compare(args, model, weights, shape, folder, env):
     """Text: how far each peer's logits are from Fovea's, by dtype. Ends the script where it is too far."""
     import numpy as np
@@ -121,6 +158,7 @@ def compare(args, model, weights, shape, folder, env):
     images = np.random.default_rng(1).standard_normal((4, *shape)).astype(np.float32)
     save_file({"images": images}, folder / "images.safetensors")
     np.save(folder / "images.npy", images)
+    np.save(folder / "image.npy", images[:1])
     file = export(args, model, weights, 1, folder, env)
     found = []
     for dtype in args.dtypes:
@@ -131,11 +169,12 @@ def compare(args, model, weights, shape, folder, env):
         logits = load_file(ours)["logits"].astype(np.float32)
         for peer in [peer for peer in args.peers if dtype in HAS_DTYPE[peer]]:
             out = folder / "theirs.npy"
-            command = worker_command(args, peer, file, folder / "images.npy", dtype, "--out", out)
+            theirs_file = peer_file(args, peer, file, folder / "image.npy", dtype, env)
+            command = worker_command(args, peer, theirs_file, folder / "images.npy", dtype, "--out", out)
             subprocess.run([str(part) for part in command], check=True, env=env, stdout=subprocess.DEVNULL)
             theirs = np.load(out)
             difference = abs(logits - theirs).max() / abs(theirs).max()
-            limit = torch_peer.LIMITS[dtype]
+            limit = LIMITS[dtype]
             if not difference <= limit:
                 sys.exit(f"{model}, {peer}, {dtype}: logits differ by {difference:.2e} of the largest; expected at most {limit}")
             found.append(f"{TITLES[peer]} {dtype} {difference:.1e}")
@@ -150,14 +189,16 @@ def race(args, model, weights, shape, batch, dtype, folder, env):
     images = folder / f"batch_{batch}.npy"
     np.save(images, np.random.default_rng(2).standard_normal((batch, *shape)).astype(np.float32))
     sides = {"fovea": bench_model.command(args.fovea, target_of(model, folder), dtype, "infer", args, batch_size=batch, device="cpu")}
-    sides |= {peer: worker_command(args, peer, file, images, dtype) for peer in args.peers if dtype in HAS_DTYPE[peer]}
+    sides |= {peer: worker_command(args, peer, peer_file(args, peer, file, images, dtype, env), images, dtype)
+              for peer in args.peers if dtype in HAS_DTYPE[peer]}
     names, rounds = list(sides), []
     for turn in range(args.rounds):
         found = {name: bench_model.run_json(sides[name], env=env) for name in bench_model.in_turn(names, turn)}
         rounds.append(found)
         print(f"{model} {dtype} {batch}: " + ", ".join(f"{name} {found[name]['images_per_second']:.2f}" for name in names) + " img/s",
               file=sys.stderr, flush=True)
-    file.unlink()
+    for made in folder.glob(f"{file.stem}*"):
+        made.unlink()
     return rounds
 
 
@@ -215,7 +256,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=3)
-    for name in ("--worker", "--file", "--images", "--dtype", "--out"):
+    for name in ("--worker", "--file", "--images", "--dtype", "--out", "--quantized"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     provenance.add_report_arguments(parser)
     args = parser.parse_args()

@@ -72,9 +72,18 @@ void add_compute_options(Command command, train::InferenceOptions& options, int6
   command.add_option("--device", options.device, "auto, cpu or cuda")
       .one_of({"auto", "cpu", "cuda"})
       .show_default();
-  command.add_option("--dtype", options.dtype, "dtype of activations and products")
-      .one_of({"float32", "bfloat16", "float16", "auto"})
+  command
+      .add_option("--dtype", options.dtype,
+                  "dtype of activations and products; int8: float32, with products of 8-bit "
+                  "integers in the linear layers of blocks, on the CPU")
+      .one_of({"float32", "bfloat16", "float16", "int8", "auto"})
       .show_default();
+  command
+      .add_option("--int8-skip", options.int8_skip,
+                  "with --dtype int8: layers that stay in float32, such as blocks.*.mlp.fc2; "
+                  "default: int8.skip of the recipe")
+      .delimiter(',')
+      .type_name("LAYERS");
   command.add_option("--threads", threads, "threads of the CPU kernels; 0: one for each core")
       .non_negative();
 }

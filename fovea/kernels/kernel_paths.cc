@@ -232,6 +232,8 @@ KernelPaths::KernelPaths(const std::string& forced, const KernelMachine& machine
   const auto wanted = WantedPathsReader(forced, machine).read();
   for (size_t i = 0; i < kNumKernelOps; ++i) {
     chosen_[i] = choose(kOpNames[i].first, wanted.of_op[i], machine);
+    const bool is_level = wanted.of_op[i] && is_instruction_set(*wanted.of_op[i]);
+    levels_[i] = is_level ? *wanted.of_op[i] : machine.level;
     is_forced_[i] = wanted.of_op[i].has_value();
   }
   multiplies_bfloat16_ =

@@ -72,6 +72,8 @@ class KernelPaths {
   const ChosenPath& of(KernelOp op, at::ScalarType dtype) const {
     return chosen_[static_cast<size_t>(op)][dtype == at::kBFloat16];
   }
+  // The instruction set that the operation may use: the processor's, or an older one that is named.
+  KernelPath level(KernelOp op) const { return levels_[static_cast<size_t>(op)]; }
   bool is_forced(KernelOp op) const { return is_forced_[static_cast<size_t>(op)]; }
   // Whether linear layers multiply bfloat16 in hardware.
   bool multiplies_bfloat16() const { return multiplies_bfloat16_; }
@@ -81,6 +83,7 @@ class KernelPaths {
 
  private:
   std::array<std::array<ChosenPath, 2>, kNumKernelOps> chosen_;
+  std::array<KernelPath, kNumKernelOps> levels_{};
   std::array<bool, kNumKernelOps> is_forced_{};
   bool multiplies_bfloat16_ = false;
 };

@@ -85,6 +85,15 @@ TEST_F(BadInputTest, AForcedKernelThatIsNotThereEndsEveryCommandAtItsStart) {
               HasSubstr("linear     float32 reference, bfloat16 reference (forced)\n"));
 }
 
+TEST_F(BadInputTest, EightBitIntegersAreOfInferenceAlone) {
+  const auto refused = train("device.dtype=int8");
+  EXPECT_EQ(refused.exit_code, static_cast<int>(ExitCode::kConfig)) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("device.dtype: found int8, with which a trained model"));
+  const auto bench = run_fovea("bench model vit_tiny_patch16_224 --dtype int8");
+  EXPECT_EQ(bench.exit_code, static_cast<int>(ExitCode::kConfig)) << bench.output;
+  EXPECT_THAT(bench.output, HasSubstr("--mode infer"));
+}
+
 TEST_F(BadInputTest, TheRecipeItselfIsGood) {
   const auto result = train();
   EXPECT_EQ(result.exit_code, 0) << result.output;

@@ -20,6 +20,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/cpu/int8_blocks.h"
 #include "fovea/kernels/elementwise/norm.h"
 #include "fovea/kernels/linear/matrix_products.h"
 #include "fovea/kernels/linear/product_path.h"
@@ -79,6 +80,18 @@ TEST(KernelPathsTest, AForcedInstructionSetIsThatOfAnOlderProcessor) {
     }
   }
   EXPECT_FALSE(KernelPaths("avx512", kZen4).multiplies_bfloat16());
+}
+
+// What products of 8-bit integers choose their form by.
+TEST(KernelPathsTest, ALevelIsTheProcessorsOrAnOlderOne) {
+  EXPECT_EQ(KernelPaths("", kZen4).level(KernelOp::kLinear), KernelPath::kAvx512Bf16);
+  EXPECT_EQ(KernelPaths("avx2", kZen4).level(KernelOp::kLinear), KernelPath::kAvx2);
+  EXPECT_EQ(KernelPaths("linear=baseline", kZen4).level(KernelOp::kLinear), KernelPath::kBaseline);
+  EXPECT_EQ(KernelPaths("linear=baseline", kZen4).level(KernelOp::kNorm), KernelPath::kAvx512Bf16);
+  EXPECT_EQ(KernelPaths("mkl", kZen4).level(KernelOp::kLinear), KernelPath::kAvx512Bf16);
+  EXPECT_EQ(kernels::cpu::best_int8_form(KernelPath::kBaseline), kernels::cpu::Int8Form::kPairs);
+  const auto best = kernels::cpu::best_int8_form(KernelPath::kAmx);
+  EXPECT_EQ(best, kernels::cpu::int8_forms_here().back());
 }
 
 TEST(KernelPathsTest, ALibraryIsForcedForProductsAlone) {
@@ -276,7 +289,7 @@ TEST(KernelPathsTest, EachPathOfThisMachineHoldsTheContracts) {
       "*KernelPathsTest.TheChosen*:*/LinearTest.Matches*:*/LinearTest.Widths*:"
       "*/LinearTest.*NonCont*:*/LinearTest.*Residual*:*BatchedProduct*Matches*:"
       "*/NormTest.MatchesReferenceForAny*:*ActivationTest.GeluOfEvery*:ResidualTest.Matches*:"
-      "ReduceTest.SumOfRowsMatches*";
+      "ReduceTest.SumOfRowsMatches*:Int8ProductTest.LinearTakes*";
   // Libtorch sums the gradient of a norm's weight in the dtype of the weight.
   const std::string not_of_plain = "-*/NormTest*/BFloat16ByBFloat16";
   const auto machine = kernels::this_kernel_machine();

@@ -68,7 +68,12 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   options.warmup_steps = arguments.warmup;
   auto& device = options.config.device;  // a recipe's device.attention and fp8 stay
   device.type = arguments.device;
-  device.dtype = arguments.dtype;
+  options.is_int8 = arguments.dtype == "int8";
+  if (options.is_int8 && arguments.mode != "infer") {
+    fail<ConfigError>("--dtype int8 is of inference; expected --mode infer, found --mode {}",
+                      arguments.mode);
+  }
+  device.dtype = options.is_int8 ? "float32" : arguments.dtype;
   device.threads = arguments.threads;
   ConfigIssues issues;  // of --dtype, which the recipe does not know
   device.validate(issues);
@@ -126,7 +131,8 @@ void profile(const BenchArguments& arguments, train::BenchOptions options) {
 // What the other side can do too: a model by name, on the CPU.
 void compare(const BenchArguments& arguments) {
   if (is_recipe(arguments.model) || arguments.json || arguments.profile ||
-      arguments.device.starts_with("cuda") || arguments.dtype == "auto") {
+      arguments.device.starts_with("cuda") || arguments.dtype == "auto" ||
+      arguments.dtype == "int8") {
     fail<ConfigError>(
         "--compare timm: expected the name of a model, --device cpu, --dtype float32 or bfloat16, "
         "and neither --json nor --profile; found {}, --device {}, --dtype {}",
@@ -190,7 +196,7 @@ void add_bench(Command app) {
       .show_default();
   command.add_option("--device", arguments->device, "auto, cpu, cuda or cuda:N").show_default();
   command.add_option("--dtype", arguments->dtype, "dtype of activations and products")
-      .one_of({"float32", "bfloat16", "float16", "auto"})
+      .one_of({"float32", "bfloat16", "float16", "int8", "auto"})
       .show_default();
   command
       .add_option("--threads", arguments->threads,

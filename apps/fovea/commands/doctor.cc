@@ -30,6 +30,7 @@
 #include "fovea/core/program_files.h"
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/linear/int8_products.h"
 #include "fovea/parallel/host_backend.h"
 #include "fovea/train/bench/machine.h"
 
@@ -98,6 +99,8 @@ Finding check_kernels() {
     finding.more.push_back(fmt::format("{:<10} {}{}", kernels::kernel_op_name(op), paths.text(op),
                                        paths.is_forced(op) ? " (forced)" : ""));
   }
+  finding.more.push_back(
+      fmt::format("{:<10} {}", "int8", kernels::cpu::int8_form_name(kernels::int8_form())));
   const auto all = kernels::kernel_ops();
   const bool is_forced = std::any_of(all.begin(), all.end(),
                                      [&](kernels::KernelOp op) { return paths.is_forced(op); });

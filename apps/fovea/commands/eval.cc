@@ -18,6 +18,7 @@
 #include "fovea/core/json.h"
 #include "fovea/core/progress_line.h"
 #include "fovea/train/evaluate/evaluator.h"
+#include "fovea/train/evaluate/int8_errors.h"
 #include "fovea/train/evaluate/knn_evaluation.h"
 #include "fovea/train/ranks.h"
 #include "fovea/train/session.h"
@@ -29,6 +30,7 @@ struct EvalArguments {
   InferenceArguments inference;
   bool has_knn = false;
   train::KnnOptions knn;
+  bool has_int8_errors = false;
   bool json = false;
 };
 
@@ -77,6 +79,32 @@ void print(const std::map<std::string, double>& metrics, int64_t num_samples, in
   if (num_left_out > 0) say("{:<12} {} (they cannot be read)\n", "num_left_out", num_left_out);
 }
 
+// Of the first batch of data.val.
+void run_int8_errors(const EvalArguments& arguments, const train::Inference& inference) {
+  const auto& options = arguments.inference.options;
+  const auto& config = *inference.config;
+  if (options.dtype != "int8" && config.device.dtype != "int8") {
+    fail<ConfigError>("--int8-errors: expected --dtype int8; found {}", options.dtype);
+  }
+  const auto source = train::open_validation_data(config, inference.class_names);
+  if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to measure on");
+  auto batch = source.loader->next();
+  const auto tensors = train::to_tensors(batch, 0, batch.size(), inference.compute);
+  const auto& skip = options.int8_skip.empty() ? config.int8.skip : options.int8_skip;
+  const auto errors =
+      train::measure_int8_errors(*inference.model, *inference.copies, skip, tensors);
+  if (arguments.json) {
+    nlohmann::ordered_json object = {{"num_samples", batch.size()}, {"all", errors.all}};
+    for (const auto& [layer, error] : errors.layers) object["layers"][layer] = error;
+    say_as_is("{}\n", json_text(object));
+    return;
+  }
+  say("change of the outputs of {} samples, of their size, with one layer in 8-bit integers:\n",
+      batch.size());
+  for (const auto& [layer, error] : errors.layers) say("{:<28} {:.5f}\n", layer, error);
+  say("{:<28} {:.5f}\n", "all but int8.skip", errors.all);
+}
+
 // Each rank evaluates its part of the data; the first one prints what all of them found.
 void evaluate_in(parallel::World& world, const EvalArguments& arguments,
                  const train::Inference& inference) {
@@ -114,6 +142,7 @@ void run(EvalArguments& arguments) {
         "data.val.path=photos",
         arguments.inference.name());
   }
+  if (arguments.has_int8_errors) return run_int8_errors(arguments, inference);
   inference.config->parallel = {};  // each process has the whole model, however it was trained
   run_in_world(*inference.config,
                [&](parallel::World& world) { evaluate_in(world, arguments, inference); });
@@ -139,11 +168,15 @@ void add_eval(Command app) {
                   "a neighbour's vote is exp(cosine / temperature)")
       .positive()
       .show_default();
+  command.add_flag("--int8-errors", arguments->has_int8_errors,
+                   "with --dtype int8: how far each layer's 8-bit integers alone move the outputs, "
+                   "the worst first, on the first batch of data.val; see --int8-skip");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
   command.examples({"fovea eval runs/fashion_mnist/vit",
                     "fovea eval runs/fashion_mnist/vit --checkpoint best --json",
-                    "fovea eval runs/dinov2 --knn --knn-k 10,20"});
+                    "fovea eval runs/dinov2 --knn --knn-k 10,20",
+                    "fovea eval runs/fashion_mnist/vit --dtype int8 --int8-errors"});
   command.callback([arguments] { run(*arguments); });
 }
 

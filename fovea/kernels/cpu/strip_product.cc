@@ -15,8 +15,6 @@ namespace {
 // many rows of that depth leave the second-level one room.
 constexpr int64_t kMostDepth = 384, kMostRows = 144;
 
-int64_t parts_of(int64_t size, int64_t most) { return (size + most - 1) / most; }
-
 // Working memory of a thread.
 struct StripScratch {
   AlignedBuffer<float> blocks;  // packed rows of the first factor, of one stretch

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define FOVEA_AMX __attribute__((target("amx-tile,amx-bf16")))
+#define FOVEA_AMX_INT8 __attribute__((target("amx-tile,amx-int8")))
 
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
@@ -86,6 +87,45 @@ FOVEA_AMX void multiply_panels_in_tiles(const uint16_t* first, const uint16_t* s
   _tile_stored(3, below + kTileRows, kRow);
 }
 
+// A tile of the strip is 16 groups of 16 columns, every other 64 bytes of it.
+FOVEA_AMX_INT8 void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride,
+                                           const uint8_t* strip, int64_t groups, bool adds,
+                                           int32_t* sums) {
+  constexpr int64_t kSide = 32, kStripRow = 4 * kSide, kSumsRow = 4 * kSide;
+  constexpr int64_t kTileGroups = kInt8TileDepth / 4;
+  __asm__ volatile("" ::: "memory");  // as above
+  int32_t* const below = sums + kInt8TileRows * kSide;
+  const uint8_t* second = rows + kInt8TileRows * stride;
+  if (adds) {
+    _tile_loadd(0, sums, kSumsRow);
+    _tile_loadd(1, sums + kInt8TileRows, kSumsRow);
+    _tile_loadd(2, below, kSumsRow);
+    _tile_loadd(3, below + kInt8TileRows, kSumsRow);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (int64_t i = 0; i < groups; i += kTileGroups) {
+    _tile_loadd(4, rows, stride);
+    _tile_loadd(6, strip, kStripRow);
+    _tile_dpbusd(0, 4, 6);
+    _tile_loadd(7, strip + kTileRowBytes, kStripRow);
+    _tile_dpbusd(1, 4, 7);
+    _tile_loadd(5, second, stride);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+    rows += kInt8TileDepth;
+    second += kInt8TileDepth;
+    strip += kTileGroups * kStripRow;
+  }
+  _tile_stored(0, sums, kSumsRow);
+  _tile_stored(1, sums + kInt8TileRows, kSumsRow);
+  _tile_stored(2, below, kSumsRow);
+  _tile_stored(3, below + kInt8TileRows, kSumsRow);
+}
+
 }  // namespace fovea::kernels::cpu
 FOVEA_INTRINSICS_POP
 
@@ -104,6 +144,9 @@ bool has_amx() { return false; }
 void configure_tiles() { refuse_tiles(); }
 void release_tiles() { refuse_tiles(); }
 void multiply_panels_in_tiles(const uint16_t*, const uint16_t*, int64_t, bool, float*) {
+  refuse_tiles();
+}
+void multiply_int8_in_tiles(const uint8_t*, int64_t, const uint8_t*, int64_t, bool, int32_t*) {
   refuse_tiles();
 }
 

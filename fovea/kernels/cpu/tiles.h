@@ -17,4 +17,11 @@ void release_tiles();
 void multiply_panels_in_tiles(const uint16_t* first, const uint16_t* second, int64_t steps,
                               bool adds, float* block);
 
+// A block of a product of 8-bit integers (multiply_int8_block of int8_blocks.h), of processors that
+// have AMX with these: 32 rows of codes and a strip of 32 columns, `groups` of four codes deep, a
+// multiple of a tile's depth.
+inline constexpr int64_t kInt8TileRows = 16, kInt8TileDepth = 64;
+void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride, const uint8_t* strip,
+                            int64_t groups, bool adds, int32_t* sums);
+
 }  // namespace fovea::kernels::cpu

@@ -240,7 +240,7 @@ HiddenFeatures linear_to_activation(const LinearInput& input, const HiddenActiva
   const auto& x = input.x;
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   HiddenFeatures hidden;
-  const bool gives_gelu = takes_gelu(case_of_input(as_rows(x), weight.size(0)), activation);
+  const bool gives_gelu = takes_gelu(case_of_weight(as_rows(x), weight), activation);
   hidden.before = LinearFunction::apply(
       x, weight, where_defined(bias), where_defined({}),
       AroundProduct{.normed = rows_that_are_there(input),

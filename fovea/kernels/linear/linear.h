@@ -33,7 +33,9 @@ struct LinearInput {
 // or undefined -> [..., N].
 // Computes in the dtype of x: float32 parameters are cast when x is bfloat16, and their gradients
 // come back in the parameters' own dtype, accumulated in float32. That rule is all that mixed
-// precision needs of a model. On a GPU bias and residual are added before the sum is rounded.
+// precision needs of a model. On a GPU bias and residual are added before the sum is rounded. A
+// weight with codes of 8-bit integers (weight_copies.h) is multiplied by those where x is float32
+// on a CPU; gradients are then those of the product with the weight itself.
 at::Tensor linear(const LinearInput& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual = {});
 

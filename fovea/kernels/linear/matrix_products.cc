@@ -9,6 +9,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/cpu_products.h"
 #include "fovea/kernels/linear/gpu_products.h"
+#include "fovea/kernels/linear/int8_products.h"
 #include "fovea/kernels/linear/padded_products.h"
 #include "fovea/kernels/linear/product_path.h"
 #include "fovea/kernels/linear/strip_products.h"
@@ -87,7 +88,7 @@ at::Tensor with_dense_dim(const at::Tensor& x) {
 
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const at::Tensor& residual) {
-  const auto path = product_path(case_of_input(x, weight.size(0)));
+  const auto path = product_path(case_of_weight(x, weight));
   switch (path) {
     case ProductPath::kPlain:
     case ProductPath::kFewRows:
@@ -108,19 +109,30 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
       return plus(float_product(path, x, weight, bias), residual);
+    case ProductPath::kInt8:
+      return product_with_int8_weight(x, weight, bias, residual);
   }
   refuse_path(path);
 }
 
 bool takes_gelu(const ProductCase& product, const HiddenActivation& activation) {
-  if (product_path(product) != ProductPath::kStrips) return takes_gpu_gelu(product, activation);
-  return activation.kind == Activation::kGelu && !activation.is_gated && has_own_gelu(at::kFloat);
+  const auto path = product_path(product);
+  const bool is_gelu = activation.kind == Activation::kGelu && !activation.is_gated;
+  if (path == ProductPath::kInt8) return is_gelu;
+  if (path == ProductPath::kStrips) return is_gelu && has_own_gelu(at::kFloat);
+  return takes_gpu_gelu(product, activation);
 }
 
 ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& bias, bool needs_product) {
-  return x.is_cpu() ? strip_product_and_gelu(x, weight, bias, needs_product)
-                    : gpu_product_and_gelu(x, weight, bias);
+  switch (product_path(case_of_weight(x, weight))) {
+    case ProductPath::kStrips:
+      return strip_product_and_gelu(x, weight, bias, needs_product);
+    case ProductPath::kInt8:
+      return int8_product_and_gelu(x, weight, bias, needs_product);
+    default:
+      return gpu_product_and_gelu(x, weight, bias);
+  }
 }
 
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
@@ -144,6 +156,8 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
       return float_product(path, dy, weight.t(), {});
+    case ProductPath::kInt8:  // of no gradient
+      break;
   }
   refuse_path(path);
 }
@@ -169,6 +183,8 @@ WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
       return {cpu_weight_gradient(path, dy, x), {}};
+    case ProductPath::kInt8:
+      break;
   }
   refuse_path(path);
 }

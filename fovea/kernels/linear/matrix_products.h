@@ -20,7 +20,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
                    const at::Tensor& residual = {});
 
 // Whether a product's end can give what the activation makes of it as well: gelu_tanh on a GPU,
-// GELU on strips. With the bits of activate() on a CPU.
+// GELU on strips, with the bits of activate(), and of weights of 8-bit integers.
 bool takes_gelu(const ProductCase& product, const HiddenActivation& activation);
 
 struct ProductAndGelu {

@@ -6,6 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/gpu_products.h"
+#include "fovea/kernels/linear/weight_copies.h"
 
 namespace fovea::kernels {
 namespace {
@@ -34,6 +35,7 @@ ProductPath cpu_path(const ProductCase& product) {
   constexpr int64_t kLeastRowsOfPanels = 64;
   const bool is_bfloat16 = product.dtype == at::kBFloat16;
   if (!is_bfloat16 && product.dtype != at::kFloat) return ProductPath::kPlain;
+  if (product.has_int8) return ProductPath::kInt8;
   const auto [path, is_as_float] = kernel_paths().of(KernelOp::kLinear, product.dtype);
   if (is_as_float) return ProductPath::kAsFloat;
   const bool has_few_rows = product.M < kLeastRowsOfPanels;
@@ -65,6 +67,13 @@ ProductPath product_path(const ProductCase& product) {
 }
 
 ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N, x.size(1)); }
+
+ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
+  auto product = case_of_input(x, weight.size(0));
+  product.has_int8 =
+      product.is_on_cpu && product.dtype == at::kFloat && kept_int8(weight) != nullptr;
+  return product;
+}
 
 ProductCase case_of_gradient(const at::Tensor& dy, int64_t K) { return case_of(dy, dy.size(1), K); }
 

@@ -21,6 +21,7 @@ enum class ProductPath {
   kBlas,           // float32 by libtorch's BLAS, in blocks of one thread each
   kOneDnn,         // float32 by oneDNN, in such blocks where it would split sums
   kMkl,            // float32 by MKL, in parts where it forms sums alike
+  kInt8,           // float32 with a weight of 8-bit integers (cpu/int8_product.h)
 };
 
 struct ProductCase {
@@ -29,6 +30,7 @@ struct ProductCase {
   int64_t M, N, K;
   bool is_aligned;  // what the product reads begins at multiples of 16 bytes
   bool is_on_cpu = false;
+  bool has_int8 = false;  // the weight, on a CPU
 };
 
 // On a CPU what kernel_paths() has for it. On a GPU: tensor cores read 16 bytes at a time, so rows
@@ -39,6 +41,9 @@ ProductPath product_path(const ProductCase& product);
 
 // The case of x [M, K] and N columns of the result.
 ProductCase case_of_input(const at::Tensor& x, int64_t N);
+
+// The case of x [M, K] and a weight [N, K], which may have codes of 8 bits (weight_copies.h).
+ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight);
 
 // The case of dy [M, N] and a weight of K columns.
 ProductCase case_of_gradient(const at::Tensor& dy, int64_t K);

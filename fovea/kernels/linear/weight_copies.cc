@@ -6,10 +6,13 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/int8_product.h"
 #include "fovea/kernels/cpu/strip_product.h"
+#include "fovea/kernels/linear/int8_products.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -44,6 +47,7 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   void make(const at::Tensor& weight);
   // Null where the weight has moved.
   const float* strips_of(const at::Tensor& weight);
+  const cpu::Int8Weight* int8_of(const at::Tensor& weight);
 
   int64_t begin;
   const void* data;                  // of the weight, within its flat buffer
@@ -51,6 +55,9 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   at::Tensor values;                 // view of the buffer, shaped as the weight; set once
   std::atomic<int64_t> strips_version{-1};
   cpu::AlignedBuffer<float> strips;
+  bool uses_int8 = false;
+  std::atomic<int64_t> int8_version{-1};
+  std::optional<cpu::Int8Weight> int8;
   std::shared_ptr<Buffer> buffer;
 };
 
@@ -89,6 +96,18 @@ const float* WeightCopies::Copy::strips_of(const at::Tensor& weight) {
   return to;
 }
 
+const cpu::Int8Weight* WeightCopies::Copy::int8_of(const at::Tensor& weight) {
+  if (is_of(weight, int8_version)) return &*int8;
+  if (weight.const_data_ptr() != data) return nullptr;
+  const std::lock_guard lock(buffer->mutex);
+  if (is_of(weight, int8_version)) return &*int8;
+  const WorkScope work("fovea::weight_int8", 0, bytes_of({weight}) + weight.numel());
+  int8 = cpu::pack_int8_weight(int8_form(), weight.const_data_ptr<float>(), weight.size(0),
+                               weight.size(1));
+  int8_version.store(weight._version(), std::memory_order_release);
+  return &*int8;
+}
+
 WeightCopies::WeightCopies(const std::vector<Place>& places, int64_t num_elements)
     : buffer_(std::make_shared<Buffer>(num_elements)) {
   for (const auto& place : places) {
@@ -125,6 +144,17 @@ WeightCopies::~WeightCopies() {
   }
 }
 
+void WeightCopies::use_int8(const at::Tensor& weight, bool uses) {
+  auto* copy = hanging_on(weight);
+  FOVEA_CHECK(
+      copy && copy->buffer == buffer_ && weight.dim() == 2 && weight.size(1) <= cpu::kMostInt8Depth,
+      "8-bit integers of a weight {} of {} dims; expected one that is copied here, 2 dims, "
+      "and a depth of {} at most",
+      weight.toString(), weight.dim(), cpu::kMostInt8Depth);
+  copy->uses_int8 = uses;
+  if (uses) copy->int8_of(weight);  // here, and not in the first pass
+}
+
 at::Tensor WeightCopies::flat() const {
   const std::lock_guard lock(buffer_->mutex);
   return buffer_->flat;
@@ -157,6 +187,12 @@ const float* kept_strips(const at::Tensor& weight) {
   auto* kept = WeightCopies::hanging_on(weight);
   if (!kept || !kept->buffer->keeps_strips || weight.is_inference()) return nullptr;
   return kept->strips_of(weight);
+}
+
+const cpu::Int8Weight* kept_int8(const at::Tensor& weight) {
+  auto* kept = WeightCopies::hanging_on(weight);
+  if (!kept || !kept->uses_int8 || weight.is_inference()) return nullptr;
+  return kept->int8_of(weight);
 }
 
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {

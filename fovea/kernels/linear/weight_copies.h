@@ -18,6 +18,10 @@
 
 namespace fovea::kernels {
 
+namespace cpu {
+struct Int8Weight;
+}
+
 // `weight` in `dtype`: itself, the copy that a WeightCopies keeps of it, or a cast; the same bits.
 // Has no gradient: for autograd Functions. Not to be written to, nor kept longer than the weight
 // stays as it is.
@@ -26,6 +30,10 @@ at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 // What cpu::pack_strips makes of `weight` [N, K] transposed, where a WeightCopies keeps that; else
 // null. Not to be kept longer than the weight stays as it is.
 const float* kept_strips(const at::Tensor& weight);
+
+// The codes of 8-bit integers of `weight` [N, K], where WeightCopies::use_int8 asked for them; else
+// null. As kept_strips.
+const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
 
 // bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, side by side, as
 // long as it lives. A copy is stale once its weight's version has moved on, whoever wrote to it;
@@ -47,6 +55,11 @@ class WeightCopies {
   WeightCopies(const WeightCopies&) = delete;
   WeightCopies& operator=(const WeightCopies&) = delete;
 
+  // Whether linear layers multiply the weight, [N, K] with K at most cpu::kMostInt8Depth and one of
+  // those that are copied, as codes of 8-bit integers; not from the start. While no other thread
+  // multiplies by it.
+  void use_int8(const at::Tensor& weight, bool uses);
+
   // [num_elements] bfloat16, laid out like the weights; undefined until a copy was asked for.
   at::Tensor flat() const;
 
@@ -60,6 +73,7 @@ class WeightCopies {
  private:
   friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
   friend const float* kept_strips(const at::Tensor& weight);
+  friend const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
 
   struct Buffer;
   struct Copy;

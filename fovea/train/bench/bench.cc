@@ -103,7 +103,7 @@ BenchResult bench_model(const BenchOptions& options) {
   BenchResult result;
   result.name = options.name;
   result.mode = options.is_training ? "train" : "infer";
-  result.dtype = dtype_name(compute.dtype);
+  result.dtype = options.is_int8 ? "int8" : dtype_name(compute.dtype);
   result.device = compute.device.str();
   result.threads = at::get_num_threads();
   result.batch_size = options.batch_size;

@@ -26,6 +26,7 @@ struct BenchOptions {
   // forward, cross-entropy, backward and AdamW, as peers are measured.
   bool is_recipe = false;
   bool is_training = true;  // else forward alone
+  bool is_int8 = false;     // products of 8-bit integers, of forward alone (device.dtype: int8)
   int64_t batch_size = 32;
   int64_t warmup_steps = 3;  // not timed
   int64_t steps = 10;        // timed
@@ -59,7 +60,7 @@ struct BenchResult {
 };
 
 // Runs the model on noise with step-0 weights. The machine's peak is measured before and after, in
-// the same process. Throws ConfigError for a model that cannot be built.
+// the same process. Throws ConfigError for a model that cannot be built, and for int8 of training.
 BenchResult bench_model(const BenchOptions& options);
 
 // A training step of that workload, the one after the warm-up, for a comparison with another

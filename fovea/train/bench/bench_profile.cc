@@ -83,7 +83,7 @@ ProfileResult profile_model(const BenchOptions& options) {
   ProfileResult result;
   result.name = options.name;
   result.mode = options.is_training ? "train" : "infer";
-  result.dtype = dtype_name(compute.dtype);
+  result.dtype = options.is_int8 ? "int8" : dtype_name(compute.dtype);
   result.threads = at::get_num_threads();
   result.batch_size = options.batch_size;
   result.steps = options.steps;

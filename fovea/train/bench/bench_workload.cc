@@ -15,6 +15,7 @@
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/bench/example_batch.h"
+#include "fovea/train/recipe/int8_layers.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {
@@ -51,6 +52,9 @@ double seconds_of(c10::Device device, const std::function<void()>& work) {
 BenchWorkload::BenchWorkload(const BenchOptions& options)
     : options_(with_config(options, one_process_config(options.config))) {
   const auto& config = options_.config;
+  if (options_.is_int8 && options_.is_training) {
+    fail<ConfigError>("bench of int8: expected inference; found training, which has no int8");
+  }
   const auto step_options = train::step_options(config);
   if (options_.is_training && options_.is_recipe) {
     state_.emplace(config, mesh_, step_options);
@@ -73,6 +77,7 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
     optimizer_ = optim::make_optimizer(adamw, optim::param_groups(*model_, adamw));
   } else {
     copies_ = kernels::WeightCopies::of_model(model_->parameters());
+    if (options_.is_int8) use_int8(*model_, *copies_, options_.config.int8.skip);
   }
 }
 

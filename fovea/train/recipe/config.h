@@ -50,8 +50,9 @@ struct DeviceConfig {
         "dtype", self.dtype,
         "dtype of activations and products; master weights and sums are float32; auto: bfloat16 "
         "where the device multiplies it in hardware, else float32; float16 comes with a scale of "
-        "the loss, see trainer.grad_scaler",
-        {.choices = {"float32", "bfloat16", "float16", "auto"}});
+        "the loss, see trainer.grad_scaler; int8: float32 with products of 8-bit integers in the "
+        "linear layers of blocks, not for training: see int8",
+        {.choices = {"float32", "bfloat16", "float16", "auto", "int8"}});
     v.field("attention", self.attention,
             "kernel of attention; auto: the fastest known for the device and the number of tokens, "
             "on a GPU measured for each shape and kept in attention.json of the run folder; "
@@ -80,6 +81,17 @@ struct DeviceConfig {
             {.min = 0, .max = 1024});
   }
   void validate(ConfigIssues& issues) const;
+};
+
+struct Int8Config {
+  std::vector<std::string> skip;
+
+  template <class Visitor, class Self>
+  static void visit(Visitor& v, Self& self) {
+    v.field("skip", self.skip,
+            "linear layers that stay in float32, by name or pattern (`blocks.*.mlp.fc2`); `fovea "
+            "eval --int8-errors` ranks them");
+  }
 };
 
 // Where weights come from before step 0.
@@ -301,6 +313,7 @@ struct PhaseConfig {
 struct TrainConfig {
   RunConfig run;
   DeviceConfig device;
+  Int8Config int8;
   models::ModelConfig model;
   InitConfig init;
   TaskConfig task;
@@ -319,6 +332,8 @@ struct TrainConfig {
   static void visit(Visitor& v, Self& self) {
     v.field("run", self.run, "the run");
     v.field("device", self.device, "where and in what precision it runs");
+    v.field("int8", self.int8,
+            "with device.dtype int8: what predict, eval and serve multiply as 8-bit integers");
     v.field("model", self.model, "the model");
     v.field("init", self.init, "the weights it starts from");
     v.field("task", self.task, "the objective and its metrics");

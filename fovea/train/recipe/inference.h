@@ -35,6 +35,7 @@ struct InferenceOptions {
   std::string class_names = {};  // a file with them; see weights_metadata.h
   std::string device = "auto";
   std::string dtype = "float32";
+  std::vector<std::string> int8_skip = {};  // with dtype int8; empty: those of the config
 };
 
 // A batch with the buffers that its tensors look at.

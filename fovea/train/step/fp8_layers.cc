@@ -17,18 +17,11 @@
 #include "fovea/core/log.h"
 #include "fovea/kernels/linear/fp8.h"
 #include "fovea/kernels/linear/fp8_linear.h"
-#include "fovea/nn/adaln.h"
-#include "fovea/nn/block.h"
 
 namespace fovea::train {
 namespace {
 
 constexpr int64_t kTensors = 3;  // x, weight, gradient
-
-bool is_block(const torch::nn::Module& module) {
-  return dynamic_cast<const nn::TransformerBlockImpl*>(&module) != nullptr ||
-         dynamic_cast<const nn::ConditionedBlockImpl*>(&module) != nullptr;
-}
 
 bool has_fp8_widths(const at::Tensor& weight) {
   return weight.size(0) % kernels::kFp8Alignment == 0 &&
@@ -38,20 +31,8 @@ bool has_fp8_widths(const at::Tensor& weight) {
 }  // namespace
 
 NamedLinears fp8_candidates(nn::UnitImpl& model) {
-  NamedLinears found;
-  for (const auto& block : model.modules(/*include_self=*/false)) {
-    if (!is_block(*block)) continue;
-    for (const auto& part : block->modules()) {
-      const bool is_chosen = dynamic_cast<const nn::HasAttention*>(part.get()) != nullptr ||
-                             dynamic_cast<const nn::MlpImpl*>(part.get()) != nullptr;
-      if (!is_chosen) continue;
-      for (const auto& child : part->children()) {
-        auto* linear = dynamic_cast<nn::LinearImpl*>(child.get());
-        if (linear == nullptr || !has_fp8_widths(linear->weight)) continue;
-        found.emplace_back(linear->path(), linear);
-      }
-    }
-  }
+  auto found = nn::block_linears(model);
+  std::erase_if(found, [](const auto& one) { return !has_fp8_widths(one.second->weight); });
   return found;
 }
 

@@ -11,17 +11,16 @@
 #include <vector>
 
 #include "fovea/kernels/linear/fp8_linear.h"
-#include "fovea/nn/linear.h"
+#include "fovea/nn/block_linears.h"
 #include "fovea/nn/unit.h"
 #include "fovea/parallel/communicator.h"
 
 namespace fovea::train {
 
-using NamedLinears = std::vector<std::pair<std::string, nn::LinearImpl*>>;
+using nn::NamedLinears;
 
-// The linear layers that may multiply in FP8, by path: those of attention and of the MLP of
-// transformer blocks, with widths, or parts of them under tp, that are multiples of 16. What is
-// narrow or touches pixels and classes (patches, positions, conditions, heads) stays as it is.
+// The linear layers that may multiply in FP8: those of blocks, with widths, or parts of them under
+// tp, that are multiples of 16.
 NamedLinears fp8_candidates(nn::UnitImpl& model);
 
 enum class Fp8Scale { kCurrent, kDelayed };

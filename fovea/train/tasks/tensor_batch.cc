@@ -153,6 +153,11 @@ c10::ScalarType dtype_from_name(const std::string& name, c10::Device device) {
   if (name == "float32") return c10::ScalarType::Float;
   if (name == "bfloat16") return c10::ScalarType::BFloat16;
   if (name == "float16") return c10::ScalarType::Half;
+  if (name == "int8") {
+    fail<ConfigError>(
+        "device.dtype: found int8, with which a trained model answers (predict, eval, serve, bench "
+        "model --mode infer); expected float32, bfloat16, float16 or auto: set one of these");
+  }
   fail<ConfigError>("dtype '{}' is unknown; expected float32, bfloat16, float16 or auto", name);
 }
 

@@ -15,7 +15,8 @@ struct ComputeOptions {
 };
 
 // "float32", "bfloat16", "float16" or "auto", as device.dtype names them; auto: bfloat16 where
-// `device` multiplies it in hardware. Throws ConfigError for another name.
+// `device` multiplies it in hardware. Throws ConfigError for another name, and for "int8", which is
+// for inference: recipe/int8_layers.h.
 c10::ScalarType dtype_from_name(const std::string& name, c10::Device device);
 // "float32", "bfloat16" or "float16".
 const char* dtype_name(c10::ScalarType dtype);

@@ -168,7 +168,8 @@ void bind_predictor(nb::module_& module) {
       .def_rw("variables", &train::InferenceOptions::variables)
       .def_rw("class_names", &train::InferenceOptions::class_names)
       .def_rw("device", &train::InferenceOptions::device)
-      .def_rw("dtype", &train::InferenceOptions::dtype);
+      .def_rw("dtype", &train::InferenceOptions::dtype)
+      .def_rw("int8_skip", &train::InferenceOptions::int8_skip);
   module.def("load_predictor", load, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Predictor>(module, "Predictor")
       .def_prop_ro("kind", [](const Predictor& p) { return inference::to_text(p.kind()); })

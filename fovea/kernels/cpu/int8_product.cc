@@ -1,0 +1,213 @@
+#include "fovea/kernels/cpu/int8_product.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/int8_vectors.h"
+#include "fovea/kernels/cpu/share_out.h"
+
+namespace fovea::kernels::cpu {
+namespace {
+
+constexpr int64_t kMostCode = 127;
+
+int64_t rounded_up(int64_t size, int64_t to) { return parts_of(size, to) * to; }
+
+// The scale of a column; NaN where something is not finite.
+float scale_of_column(const float* values, int64_t depth) {
+  float largest = 0;
+  bool is_finite = true;
+  for (int64_t i = 0; i < depth; ++i) {
+    is_finite &= std::isfinite(values[i]);
+    largest = std::max(largest, std::abs(values[i]));
+  }
+  if (!is_finite) return std::numeric_limits<float>::quiet_NaN();
+  const float scale = largest / kMostCode;
+  return scale >= std::numeric_limits<float>::min() ? scale : 0;  // its inverse is finite
+}
+
+// Writes the codes of a column to its place in a strip; their sum.
+int32_t pack_column(const float* values, int64_t depth, float scale, const Int8Layout& layout,
+                    uint8_t* to) {
+  const float inverse = scale > 0 ? 1 / scale : 0;
+  int32_t sum = 0;
+  for (int64_t i = 0; i < depth; ++i) {
+    const auto code = std::isnan(scale) ? 0 : std::lrintf(values[i] * inverse);
+    const auto kept = static_cast<int16_t>(std::clamp<long>(code, -kMostCode, kMostCode));
+    auto* group = to + i / layout.group * layout.width * Int8Layout::kGroupBytes;
+    std::memcpy(group + i % layout.group * layout.code_bytes(), &kept,  // the low byte first
+                static_cast<size_t>(layout.code_bytes()));
+    sum += kept;
+  }
+  return sum;
+}
+
+class Int8Product {
+ public:
+  Int8Product(const float* x, int64_t stride, int64_t rows, const Int8Weight& weight,
+              const StripResult& result)
+      : x_(x),
+        stride_(stride),
+        num_rows_(rows),
+        weight_(weight),
+        result_(result),
+        layout_(int8_layout(weight.form)),
+        rows_(static_cast<size_t>(rows)) {
+    cut();
+  }
+
+  void run() {
+    quantize();
+    if (down_ * across_ == 1) return multiply(0, 0);
+    share_out(down_ * across_, /*most=*/1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) multiply(i % down_, i / down_);
+    });
+  }
+
+ private:
+  // Which cuts are made is for speed alone.
+  void cut() {
+    constexpr int64_t kLeastWork = int64_t{1} << 19;  // products of a part
+    constexpr int64_t kLeastStrips = 2, kPartsOfThread = 8;
+    constexpr int64_t kMostRows = 144, kMostBytes = 200 << 10;  // in the second-level cache
+    const int64_t row_bytes = weight_.groups * Int8Layout::kGroupBytes;
+    const int64_t most = std::max(layout_.rows, std::min(kMostRows, kMostBytes / row_bytes));
+    part_rows_ = rounded_up(parts_of(num_rows_, parts_of(num_rows_, most)), layout_.rows);
+    down_ = parts_of(num_rows_, part_rows_);
+    const int64_t work = num_rows_ * weight_.columns * weight_.depth;
+    const int64_t wanted =
+        std::min(kPartsOfThread * at::get_num_threads(), std::max<int64_t>(1, work / kLeastWork));
+    across_ = std::clamp<int64_t>(parts_of(wanted, down_), 1,
+                                  std::max<int64_t>(1, strips_ / kLeastStrips));
+    // Rows a power of two apart would share few places of the first-level cache.
+    codes_stride_ = row_bytes + 64;
+  }
+
+  // Codes of all rows, and zeros where a last block has none.
+  void quantize() {
+    const int64_t rows = rounded_up(num_rows_, layout_.rows);
+    codes_ = at::empty({rows * codes_stride_}, at::kByte);
+    auto* codes = codes_.mutable_data_ptr<uint8_t>();
+    const int64_t bytes = weight_.depth * layout_.code_bytes();
+    constexpr int64_t kGrain = 8;
+    at::parallel_for(0, rows, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        auto* row = codes + r * codes_stride_;
+        const int64_t filled = r < num_rows_ ? bytes : 0;
+        if (r < num_rows_) {
+          rows_[static_cast<size_t>(r)] =
+              quantize_row(x_ + r * stride_, weight_.depth, layout_.code_bytes(), row);
+        }
+        std::memset(row + filled, 0, static_cast<size_t>(codes_stride_ - filled));
+      }
+    });
+  }
+
+  // sums: [part_rows_, width] of the part's rows and a strip.
+  void multiply_strip(const Int8Scope& scope, int64_t row_part, int64_t strip,
+                      int32_t* sums) const {
+    constexpr int64_t kMostDepth = 384;  // whose strip stays in the first-level cache
+    const int64_t begin = row_part * part_rows_;
+    const int64_t count = std::min(part_rows_, num_rows_ - begin);
+    const int64_t most = rounded_up(kMostDepth, layout_.depth) / layout_.group;
+    const auto* rows = codes_.const_data_ptr<uint8_t>() + begin * codes_stride_;
+    const auto* packed =
+        weight_.strips.data() + strip * weight_.groups * layout_.width * Int8Layout::kGroupBytes;
+    for (int64_t k = 0; k < weight_.groups; k += most) {
+      for (int64_t r = 0; r < count; r += layout_.rows) {
+        multiply_int8_block(scope,
+                            {.rows = rows + r * codes_stride_ + k * Int8Layout::kGroupBytes,
+                             .stride = codes_stride_,
+                             .strip = packed + k * layout_.width * Int8Layout::kGroupBytes,
+                             .groups = std::min(most, weight_.groups - k)},
+                            /*adds=*/k > 0, sums + r * layout_.width);
+      }
+    }
+  }
+
+  void finish_strip(int64_t row_part, int64_t strip, const int32_t* sums) const {
+    const int64_t begin = row_part * part_rows_, column = strip * layout_.width;
+    const auto place = begin * result_.stride + column;
+    const auto* residual = result_.residual;
+    finish_rows(
+        sums, layout_.width, rows_.data() + begin, std::min(part_rows_, num_rows_ - begin),
+        {.count = std::min(layout_.width, weight_.columns - column),
+         .scales = weight_.scales.data() + column,
+         .sums = weight_.sums.data() + column,
+         .bias = result_.bias ? result_.bias + column : nullptr},
+        {.data = result_.data + place,
+         .stride = result_.stride,
+         .residual = residual ? residual + begin * result_.residual_stride + column : nullptr,
+         .residual_stride = result_.residual_stride,
+         .gelu = result_.gelu ? result_.gelu + place : nullptr});
+  }
+
+  void multiply(int64_t row_part, int64_t column_part) const {
+    thread_local AlignedBuffer<int32_t> scratch;
+    auto* sums = scratch.reserve(part_rows_ * layout_.width);
+    const Int8Scope scope(weight_.form);
+    const int64_t end = strips_ * (column_part + 1) / across_;
+    for (int64_t strip = strips_ * column_part / across_; strip < end; ++strip) {
+      multiply_strip(scope, row_part, strip, sums);
+      finish_strip(row_part, strip, sums);
+    }
+  }
+
+  const float* x_;
+  int64_t stride_, num_rows_;
+  const Int8Weight& weight_;
+  StripResult result_;
+  Int8Layout layout_;
+  std::vector<Int8Row> rows_;
+  at::Tensor codes_;  // whose memory libtorch's allocator keeps for the next product
+  int64_t codes_stride_ = 0;
+  int64_t strips_ = parts_of(weight_.columns, layout_.width);
+  int64_t part_rows_ = 0;
+  int64_t down_ = 1, across_ = 1;  // parts of rows and of columns
+};
+
+}  // namespace
+
+Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns, int64_t depth) {
+  FOVEA_CHECK(depth <= kMostInt8Depth, "a product of 8-bit integers {} deep; expected {} at most",
+              depth, kMostInt8Depth);
+  const auto layout = int8_layout(form);
+  const int64_t strips = parts_of(columns, layout.width);
+  Int8Weight packed{.form = form,
+                    .columns = columns,
+                    .depth = depth,
+                    .groups = rounded_up(depth, layout.depth) / layout.group,
+                    .strips = {},
+                    .scales = std::vector<float>(static_cast<size_t>(strips * layout.width)),
+                    .sums = std::vector<int32_t>(static_cast<size_t>(strips * layout.width))};
+  const int64_t strip_bytes = packed.groups * layout.width * Int8Layout::kGroupBytes;
+  auto* to = packed.strips.reserve(strips * strip_bytes);
+  at::parallel_for(0, strips, /*grain=*/1, [&](int64_t begin, int64_t end) {
+    for (int64_t strip = begin; strip < end; ++strip) {
+      std::memset(to + strip * strip_bytes, 0, static_cast<size_t>(strip_bytes));
+      const int64_t last = std::min((strip + 1) * layout.width, columns);
+      for (int64_t c = strip * layout.width; c < last; ++c) {
+        const auto* values = weight + c * depth;
+        const float scale = scale_of_column(values, depth);
+        packed.scales[static_cast<size_t>(c)] = scale;
+        packed.sums[static_cast<size_t>(c)] =
+            pack_column(values, depth, scale, layout,
+                        to + strip * strip_bytes + c % layout.width * Int8Layout::kGroupBytes);
+      }
+    }
+  });
+  return packed;
+}
+
+void int8_product(const float* x, int64_t stride, int64_t rows, const Int8Weight& weight,
+                  const StripResult& result) {
+  Int8Product(x, stride, rows, weight, result).run();
+}
+
+}  // namespace fovea::kernels::cpu

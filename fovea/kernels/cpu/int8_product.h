@@ -1,0 +1,35 @@
+// Products of float32 rows and a weight of 8-bit integers in libtorch's threads (see Note [Int8]).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/int8_blocks.h"
+#include "fovea/kernels/cpu/strip_product.h"
+
+namespace fovea::kernels::cpu {
+
+// Above it sums of products might not fit into 32 bits.
+inline constexpr int64_t kMostInt8Depth = 65536;
+
+// A weight [columns, depth] as the form takes it. Of a column of zeros the scale is 0, of one where
+// something is not finite NaN.
+struct Int8Weight {
+  Int8Form form;
+  int64_t columns, depth;
+  int64_t groups;                 // of a column
+  AlignedBuffer<uint8_t> strips;  // [strips, groups, width]
+  std::vector<float> scales;      // [strips, width], and
+  std::vector<int32_t> sums;      // of a column's codes; 0 behind the last column
+};
+
+// weight: [columns, depth], row after row; depth at most kMostInt8Depth.
+Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns, int64_t depth);
+
+// x: [rows, depth], rows `stride` values apart. Threads and cuts change no bit, nor do the rows
+// beside one.
+void int8_product(const float* x, int64_t stride, int64_t rows, const Int8Weight& weight,
+                  const StripResult& result);
+
+}  // namespace fovea::kernels::cpu

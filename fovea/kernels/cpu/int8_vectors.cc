@@ -1,0 +1,256 @@
+#include "fovea/kernels/cpu/int8_vectors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+// Compiled once for each instruction set by Highway, which picks the best one at run time.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "fovea/kernels/cpu/int8_vectors.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "fovea/kernels/cpu/gelu.inc"
+#include "fovea/kernels/cpu/highway_targets.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Ints = hn::RebindToSigned<Tag>;
+
+// Registers of sums: 12 of the 16 that processors before AVX-512 have, 24 of its 32.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kPairRows = 12;
+#else
+constexpr int kPairRows = 6;
+#endif
+constexpr int64_t kMostLanes = 16;
+
+HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
+
+int64_t width_of_pairs() { return 2 * lanes(); }
+int64_t rows_of_pairs() { return kPairRows; }
+
+// Calls body(values) for all vectors of x; what is behind the last value is zero.
+template <class Body>
+HWY_INLINE void for_each_vector(const float* x, int64_t count, const Body& body) {
+  const Tag d;
+  int64_t i = 0;
+  for (; i + lanes() <= count; i += lanes()) body(i, hn::LoadU(d, x + i));
+  if (i == count) return;
+  float staged[kMostLanes] = {};
+  std::copy_n(x + i, count - i, staged);
+  body(i, hn::LoadU(d, staged));
+}
+
+struct Range {
+  float least, largest;  // 0 among them
+  bool is_finite;
+};
+HWY_INLINE Range range_of(const float* x, int64_t count) {
+  const Tag d;
+  auto least = hn::Zero(d), largest = hn::Zero(d), nan = hn::Zero(d);
+  for_each_vector(x, count, [&](int64_t, hn::Vec<Tag> values) HWY_ATTR {
+    least = hn::Min(least, values);
+    largest = hn::Max(largest, values);
+    nan = hn::Add(nan, hn::Mul(values, hn::Zero(d)));  // of an infinity, too
+  });
+  return {hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, largest)),
+          hn::GetLane(hn::SumOfLanes(d, nan)) == 0};
+}
+
+// codes: room for a vector of them.
+HWY_INLINE void store_codes(hn::Vec<Ints> codes, int64_t code_bytes, uint8_t* to) {
+  const Ints d;
+  const hn::Rebind<uint8_t, Ints> bytes;
+  const hn::Rebind<int16_t, Ints> words;
+  const auto kept = hn::Min(hn::Max(codes, hn::Zero(d)), hn::Set(d, 255));
+  if (code_bytes == 1) {
+    hn::StoreU(hn::DemoteTo(bytes, kept), bytes, to);
+  } else {
+    alignas(64) int16_t staged[kMostLanes];
+    hn::Store(hn::DemoteTo(words, kept), words, staged);
+    std::memcpy(to, staged, sizeof(int16_t) * hn::Lanes(words));
+  }
+}
+
+Int8Row quantized_row(const float* x, int64_t depth, int64_t code_bytes, uint8_t* codes) {
+  constexpr float kLeastScale = std::numeric_limits<float>::min();  // its inverse is finite
+  const auto range = range_of(x, depth);
+  Int8Row row{range.largest / 255 - range.least / 255, 0};
+  if (!range.is_finite) row.scale = std::numeric_limits<float>::quiet_NaN();
+  if (!(row.scale >= kLeastScale)) {
+    std::memset(codes, 0, static_cast<size_t>(depth * code_bytes));
+    return {std::isnan(row.scale) ? row.scale : 0, 0};
+  }
+  const float inverse = 1 / row.scale;
+  row.zero = std::min<int32_t>(255, static_cast<int32_t>(std::lrintf(-range.least * inverse)));
+  const Tag d;
+  const auto factor = hn::Set(d, inverse);
+  const auto zero = hn::Set(Ints(), row.zero);
+  for_each_vector(x, depth, [&](int64_t i, hn::Vec<Tag> values) HWY_ATTR {
+    const auto rounded = hn::Add(hn::NearestInt(hn::Mul(values, factor)), zero);
+    auto* to = codes + i * code_bytes;
+    if (i + lanes() <= depth) return store_codes(rounded, code_bytes, to);
+    uint8_t staged[2 * kMostLanes];
+    store_codes(rounded, code_bytes, staged);
+    std::memcpy(to, staged, static_cast<size_t>((depth - i) * code_bytes));
+  });
+  return row;
+}
+
+// sum + the two products of 16-bit numbers that each 32 bits of a and b hold.
+HWY_INLINE hn::Vec<Ints> add_products(hn::Vec<Ints> sum, hn::Vec<Ints> a, hn::Vec<Ints> b) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  const hn::Repartition<int16_t, Ints> words;
+  auto other = hn::Zero(Ints());  // stays as it is
+  return hn::ReorderWidenMulAccumulate(Ints(), hn::BitCast(words, a), hn::BitCast(words, b), sum,
+                                       other);
+#else
+  const auto low = [](hn::Vec<Ints> x)
+                       HWY_ATTR { return hn::ShiftRight<16>(hn::ShiftLeft<16>(x)); };
+  const auto high = [](hn::Vec<Ints> x) HWY_ATTR { return hn::ShiftRight<16>(x); };
+  return hn::Add(sum, hn::Add(hn::Mul(low(a), low(b)), hn::Mul(high(a), high(b))));
+#endif
+}
+
+HWY_INLINE int32_t group_at(const uint8_t* from) {
+  int32_t group;
+  std::memcpy(&group, from, sizeof(group));
+  return group;
+}
+
+// Loops over rows and vectors must be unrolled: only then do the sums stand in registers.
+void multiply_pairs(const Int8Factors& factors, bool adds, int32_t* sums) {
+  const Ints d;
+  hn::Vec<Ints> sum[kPairRows][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < kPairRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      sum[r][v] = adds ? hn::LoadU(d, sums + (2 * r + v) * lanes()) : hn::Zero(d);
+    }
+  }
+  const auto* rows = factors.rows;
+  const auto* strip = reinterpret_cast<const int32_t*>(factors.strip);
+  for (int64_t i = 0; i < factors.groups; ++i, rows += 4, strip += 2 * lanes()) {
+    const auto first = hn::LoadU(d, strip), second = hn::LoadU(d, strip + lanes());
+#pragma GCC unroll 12
+    for (int r = 0; r < kPairRows; ++r) {
+      const auto group = hn::Set(d, group_at(rows + r * factors.stride));
+      sum[r][0] = add_products(sum[r][0], group, first);
+      sum[r][1] = add_products(sum[r][1], group, second);
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < kPairRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) hn::StoreU(sum[r][v], d, sums + (2 * r + v) * lanes());
+  }
+}
+
+// Vectors of one row's results. No multiplication is fused with an addition, which some processors
+// do not have.
+class RowEnd {
+ public:
+  RowEnd(const Int8Row& row, const Int8Columns& columns)
+      : scale_(hn::Set(Tag(), row.scale)), zero_(hn::Set(Ints(), row.zero)), columns_(columns) {}
+
+  HWY_INLINE hn::Vec<Tag> at(const int32_t* sums, int64_t column) const {
+    const Tag d;
+    const Ints di;
+    const auto shift = hn::Mul(zero_, hn::LoadU(di, columns_.sums + column));
+    const auto sum = hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums + column), shift));
+    const auto scale = hn::Mul(scale_, hn::LoadU(d, columns_.scales + column));
+    const auto result = hn::Mul(sum, scale);
+    return columns_.bias ? hn::Add(result, hn::LoadU(d, columns_.bias + column)) : result;
+  }
+
+ private:
+  hn::Vec<Tag> scale_;
+  hn::Vec<Ints> zero_;
+  Int8Columns columns_;
+};
+
+HWY_INLINE void store_results(hn::Vec<Tag> result, const float* residual, float* data,
+                              float* gelu) {
+  const Tag d;
+  if (residual) result = hn::Add(result, hn::LoadU(d, residual));
+  hn::StoreU(result, d, data);
+  if (gelu) hn::StoreU(gelu_of(result, gelu_tail(result)), d, gelu);
+}
+
+// The last columns of a row, fewer than a vector. Those behind them are in memory where the
+// operands are, which is in whole strips, but for bias and residual.
+void finish_rest(const Int8Row& row, const int32_t* sums, const Int8Columns& columns,
+                 int64_t column, const float* residual, float* data, float* gelu) {
+  const int64_t count = columns.count - column;
+  float staged[4][kMostLanes] = {};
+  Int8Columns rest{count, columns.scales + column, columns.sums + column, nullptr};
+  if (columns.bias) {
+    std::copy_n(columns.bias + column, count, staged[0]);
+    rest.bias = staged[0];
+  }
+  if (residual) std::copy_n(residual, count, staged[1]);
+  store_results(RowEnd(row, rest).at(sums + column, 0), residual ? staged[1] : nullptr, staged[2],
+                gelu ? staged[3] : nullptr);
+  std::copy_n(staged[2], count, data);
+  if (gelu) std::copy_n(staged[3], count, gelu);
+}
+
+void finish_all_rows(const int32_t* sums, int64_t width, const Int8Row* rows, int64_t num_rows,
+                     const Int8Columns& columns, const Int8Results& results) {
+  for (int64_t r = 0; r < num_rows; ++r, sums += width) {
+    const RowEnd end(rows[r], columns);
+    const auto* residual =
+        results.residual ? results.residual + r * results.residual_stride : nullptr;
+    float* data = results.data + r * results.stride;
+    float* gelu = results.gelu ? results.gelu + r * results.stride : nullptr;
+    const auto from = [](auto* values, int64_t column) {
+      return values ? values + column : values;
+    };
+    int64_t c = 0;
+    for (; c + lanes() <= columns.count; c += lanes()) {
+      store_results(end.at(sums, c), from(residual, c), data + c, from(gelu, c));
+    }
+    if (c < columns.count) {
+      finish_rest(rows[r], sums, columns, c, from(residual, c), data + c, from(gelu, c));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fovea::kernels::cpu {
+
+HWY_EXPORT(quantized_row);
+HWY_EXPORT(width_of_pairs);
+HWY_EXPORT(rows_of_pairs);
+HWY_EXPORT(multiply_pairs);
+HWY_EXPORT(finish_all_rows);
+
+Int8Row quantize_row(const float* x, int64_t depth, int64_t code_bytes, uint8_t* codes) {
+  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_row)(x, depth, code_bytes, codes);
+}
+
+int64_t pairs_width() { return FOVEA_DISPATCH(KernelOp::kLinear, width_of_pairs)(); }
+int64_t pairs_rows() { return FOVEA_DISPATCH(KernelOp::kLinear, rows_of_pairs)(); }
+
+void multiply_block_of_pairs(const Int8Factors& factors, bool adds, int32_t* sums) {
+  FOVEA_DISPATCH(KernelOp::kLinear, multiply_pairs)(factors, adds, sums);
+}
+
+void finish_rows(const int32_t* sums, int64_t width, const Int8Row* rows, int64_t num_rows,
+                 const Int8Columns& columns, const Int8Results& results) {
+  FOVEA_DISPATCH(KernelOp::kLinear, finish_all_rows)(sums, width, rows, num_rows, columns, results);
+}
+
+}  // namespace fovea::kernels::cpu
+#endif

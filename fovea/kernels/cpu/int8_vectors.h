@@ -1,0 +1,46 @@
+// What vectors of any width do for products of 8-bit integers (see Note [Int8]): codes of rows, the
+// products of Int8Form::kPairs, and results out of sums.
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/kernels/cpu/int8_blocks.h"
+
+namespace fovea::kernels::cpu {
+
+// What codes of a row stand for: scale * (code - zero). Of a row of zeros the scale is 0; of one
+// where something is not finite it is NaN, which every result of the row becomes.
+struct Int8Row {
+  float scale;
+  int32_t zero;
+};
+
+// x: [depth] -> its codes, one or two bytes each.
+Int8Row quantize_row(const float* x, int64_t depth, int64_t code_bytes, uint8_t* codes);
+
+// Of Int8Form::kPairs: columns of a strip, rows of a block, and the block (int8_blocks.h).
+int64_t pairs_width();
+int64_t pairs_rows();
+void multiply_block_of_pairs(const Int8Factors& factors, bool adds, int32_t* sums);
+
+// Columns of a second factor, from a strip's first one on.
+struct Int8Columns {
+  int64_t count;
+  const float* scales;
+  const int32_t* sums;  // of their codes
+  const float* bias;    // null: 0
+};
+// Where their results go, [rows, count]; once they are whole, residual is added, or gelu becomes
+// x Phi(x) of them, which may be `data`; each may be null.
+struct Int8Results {
+  float* data;
+  int64_t stride;  // of gelu, too
+  const float* residual;
+  int64_t residual_stride;
+  float* gelu;
+};
+// sums: [rows, width], the products of codes.
+void finish_rows(const int32_t* sums, int64_t width, const Int8Row* rows, int64_t num_rows,
+                 const Int8Columns& columns, const Int8Results& results);
+
+}  // namespace fovea::kernels::cpu

@@ -1,0 +1,58 @@
+#include "fovea/kernels/linear/int8_products.h"
+
+#include <ATen/ops/empty.h>
+
+#include "fovea/kernels/cpu/int8_product.h"
+#include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/linear/weight_copies.h"
+
+namespace fovea::kernels {
+namespace {
+
+// gelu: as out, or undefined.
+void multiply_by_int8(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& residual, const at::Tensor& out, const at::Tensor& gelu) {
+  const auto rows = x.stride(1) == 1 ? x : x.contiguous();
+  const auto values = [](const at::Tensor& given) {
+    return given.defined() ? given.contiguous() : given;
+  };
+  const auto own_bias = values(bias), added = values(residual);
+  const auto data = [](const at::Tensor& there) {
+    return there.defined() ? there.const_data_ptr<float>() : nullptr;
+  };
+  cpu::int8_product(rows.const_data_ptr<float>(), rows.stride(0), rows.size(0), *kept_int8(weight),
+                    {.data = out.mutable_data_ptr<float>(),
+                     .stride = out.size(1),
+                     .bias = data(own_bias),
+                     .residual = data(added),
+                     .residual_stride = out.size(1),
+                     .gelu = gelu.defined() ? gelu.mutable_data_ptr<float>() : nullptr});
+}
+
+at::Tensor empty_product(const at::Tensor& x, const at::Tensor& weight) {
+  return at::empty({x.size(0), weight.size(0)}, x.options());
+}
+
+}  // namespace
+
+cpu::Int8Form int8_form() {
+  static const auto form = cpu::best_int8_form(kernel_paths().level(KernelOp::kLinear));
+  return form;
+}
+
+at::Tensor product_with_int8_weight(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias, const at::Tensor& residual) {
+  const auto out = empty_product(x, weight);
+  multiply_by_int8(x, weight, bias, residual, out, {});
+  return out;
+}
+
+ProductAndGelu int8_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                     const at::Tensor& bias, bool needs_product) {
+  const auto gelu = empty_product(x, weight);
+  const auto product = needs_product ? empty_product(x, weight) : at::Tensor();
+  multiply_by_int8(x, weight, bias, {}, needs_product ? product : gelu, gelu);
+  return {product, gelu};
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,170 @@
+// device.dtype: int8 of a loaded model: which layers, what is said, and how far the outputs move.
+#include <ATen/core/grad_mode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "fovea/config/config.h"
+#include "fovea/core/error.h"
+#include "fovea/models/registry.h"
+#include "fovea/train/evaluate/int8_errors.h"
+#include "fovea/train/recipe/inference.h"
+#include "fovea/train/recipe/int8_layers.h"
+#include "tests/support/close.h"
+#include "tests/train/tiny_run.h"
+
+namespace fovea::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Int8InferenceTest : public ::testing::Test {
+ protected:
+  Int8InferenceTest() : config_(testing::tiny_config(folder_)) {
+    config_.data = {};
+    write(config_.model, weights());
+  }
+
+  void write(const models::ModelConfig& model, const std::string& path, double factor = 1) {
+    const auto made = models::build_model(model);
+    made->init_weights(99);
+    const at::NoGradGuard no_grad;
+    const auto parameters = made->named_parameters();
+    for (const auto& item : parameters) {
+      if (item.key() == "blocks.1.mlp.fc1.weight") item.value()[1][2].mul_(factor);
+    }
+    save_inference_weights(path, *made, config_, {"a", "b", "c", "d"});
+  }
+  std::string weights() const { return folder_.file("trained.safetensors"); }
+  std::string recipe(const std::vector<std::string>& changes) const {
+    const auto path = folder_.file("recipe.yaml");
+    std::ofstream(path) << dump_config(config_);
+    const auto config = load_config<TrainConfig>(path, changes);
+    std::ofstream(path) << dump_config(config);
+    return path;
+  }
+  static Inference load(const std::string& target, InferenceOptions options) {
+    options.device = "cpu";
+    return load_inference(target, options);
+  }
+  static std::string error_of(const std::string& target, const InferenceOptions& options) {
+    try {
+      load(target, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  // Of noise, [2, num_classes].
+  static at::Tensor outputs(const Inference& inference) {
+    const at::NoGradGuard no_grad;
+    const auto& spec = inference.model->input_spec();
+    const auto images =
+        support::random({2, spec.in_chans, spec.img_size[0], spec.img_size[1]}, at::kFloat, 5);
+    return inference.model->forward(images);
+  }
+  static std::vector<std::string> int8_names(const Inference& inference) {
+    std::vector<std::string> names;
+    for (const auto& [name, layer] : nn::block_linears(*inference.model)) {
+      if (kernels::kept_int8(layer->weight)) names.push_back(name);
+    }
+    return names;
+  }
+
+  data::testing::TempDir folder_;
+  TrainConfig config_;
+};
+
+TEST_F(Int8InferenceTest, BlocksMultiplyEightBitIntegersAndTheRestDoesNot) {
+  const auto wide = load(weights(), {});
+  const auto narrow = load(weights(), {.dtype = "int8"});
+  EXPECT_EQ(narrow.compute.dtype, at::kFloat);
+  EXPECT_TRUE(int8_names(wide).empty());
+  EXPECT_EQ(int8_names(narrow).size(), nn::block_linears(*narrow.model).size());
+  const auto exact = outputs(wide), near = outputs(narrow);
+  const double change = ((near - exact).norm() / exact.norm()).item<double>();
+  EXPECT_GT(change, 0);
+  EXPECT_LT(change, 0.05);
+}
+
+TEST_F(Int8InferenceTest, LayersThatAreSkippedStayWide) {
+  const auto some = load(weights(), {.dtype = "int8", .int8_skip = {"blocks.*.mlp.*", "*.qkv"}});
+  for (const auto& name : int8_names(some)) EXPECT_TRUE(name.ends_with("attn.proj")) << name;
+  EXPECT_FALSE(int8_names(some).empty());
+  const auto none = load(weights(), {.dtype = "int8", .int8_skip = {"*"}});
+  support::expect_same_bits(outputs(none), outputs(load(weights(), {})), "outputs");
+}
+
+TEST_F(Int8InferenceTest, ARecipeAsksForItToo) {
+  const InferenceOptions options{.weights = weights()};
+  const auto target = recipe({"device.dtype=int8", "int8.skip=[blocks.0.*]"});
+  const auto inference = load(target, options);
+  ASSERT_FALSE(int8_names(inference).empty());
+  for (const auto& name : int8_names(inference)) EXPECT_FALSE(name.starts_with("blocks.0."));
+  auto own = options;
+  own.int8_skip = {"blocks.1.*"};
+  for (const auto& name : int8_names(load(target, own))) {
+    EXPECT_FALSE(name.starts_with("blocks.1.")) << name;
+  }
+}
+
+TEST_F(Int8InferenceTest, WhatCannotBeIsRefused) {
+  EXPECT_THAT(error_of(weights(), {.dtype = "int8", .int8_skip = {"blocks.0.attn.qvk"}}),
+              AllOf(HasSubstr("int8.skip"), HasSubstr("did you mean blocks.0.attn.qkv?")));
+  EXPECT_THAT(error_of(weights(), {.int8_skip = {"*"}}), HasSubstr("--dtype int8"));
+  for (const double factor : {NAN, INFINITY}) {
+    const auto path = folder_.file("broken.safetensors");
+    write(config_.model, path, factor);
+    EXPECT_THAT(error_of(path, {.dtype = "int8"}),
+                AllOf(HasSubstr("blocks.1.mlp.fc1.weight"), HasSubstr("not finite")));
+    EXPECT_EQ(error_of(path, {.dtype = "int8", .int8_skip = {"blocks.1.mlp.fc1"}}), "");
+  }
+}
+
+TEST_F(Int8InferenceTest, TrainingRefusesIt) {
+  EXPECT_THROW(
+      {
+        try {
+          dtype_from_name("int8", c10::kCPU);
+        } catch (const ConfigError& error) {
+          EXPECT_THAT(error.what(), AllOf(HasSubstr("device.dtype"), HasSubstr("float32")));
+          throw;
+        }
+      },
+      ConfigError);
+}
+
+TEST_F(Int8InferenceTest, ErrorsAreThoseOfEachLayerAlone) {
+  const auto inference = load(weights(), {.dtype = "int8"});
+  const auto& spec = inference.model->input_spec();
+  TensorBatch batch;
+  batch.images =
+      support::random({2, spec.in_chans, spec.img_size[0], spec.img_size[1]}, at::kFloat, 5);
+  const std::vector<std::string> skip = {"blocks.0.*"};
+  const auto errors = measure_int8_errors(*inference.model, *inference.copies, skip, batch);
+  const auto names = int8_names(inference);
+  EXPECT_EQ(names.size(), int8_layers(*inference.model, skip).size()) << "as before";
+  ASSERT_EQ(errors.layers.size(), nn::block_linears(*inference.model).size());
+  for (size_t i = 1; i < errors.layers.size(); ++i) {
+    EXPECT_GE(errors.layers[i - 1].error, errors.layers[i].error);
+  }
+  const auto exact = outputs(load(weights(), {}));
+  const auto change = [&](const Inference& one) {
+    return ((outputs(one) - exact).to(at::kDouble).norm() / exact.to(at::kDouble).norm())
+        .item<double>();
+  };
+  EXPECT_NEAR(errors.all, change(inference), 1e-9);
+  const auto& worst = errors.layers.front();
+  auto alone = load(weights(), {.dtype = "int8", .int8_skip = {"*"}});
+  for (const auto& [name, layer] : nn::block_linears(*alone.model)) {
+    if (name == worst.layer) alone.copies->use_int8(layer->weight, true);
+  }
+  EXPECT_NEAR(worst.error, change(alone), 1e-9);
+  EXPECT_GT(worst.error, 0);
+}
+
+}  // namespace
+}  // namespace fovea::train
