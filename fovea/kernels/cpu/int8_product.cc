@@ -96,7 +96,7 @@ class Int8Product {
     auto* codes = codes_.mutable_data_ptr<uint8_t>();
     const int64_t bytes = weight_.depth * layout_.code_bytes();
     constexpr int64_t kGrain = 8;
-    at::parallel_for(0, rows, kGrain, [&](int64_t begin, int64_t end) {
+    for_ranges(rows, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         auto* row = codes + r * codes_stride_;
         const int64_t filled = r < num_rows_ ? bytes : 0;
@@ -188,7 +188,7 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
                     .sums = std::vector<int32_t>(static_cast<size_t>(strips * layout.width))};
   const int64_t strip_bytes = packed.groups * layout.width * Int8Layout::kGroupBytes;
   auto* to = packed.strips.reserve(strips * strip_bytes);
-  at::parallel_for(0, strips, /*grain=*/1, [&](int64_t begin, int64_t end) {
+  for_ranges(strips, /*grain=*/1, [&](int64_t begin, int64_t end) {
     for (int64_t strip = begin; strip < end; ++strip) {
       std::memset(to + strip * strip_bytes, 0, static_cast<size_t>(strip_bytes));
       const int64_t last = std::min((strip + 1) * layout.width, columns);
