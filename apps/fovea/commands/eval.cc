@@ -173,8 +173,7 @@ void add_eval(Command app) {
                    "the worst first, on the first batch of data.val; see --int8-skip");
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
-  command.examples({"fovea eval runs/fashion_mnist/vit",
-                    "fovea eval runs/fashion_mnist/vit --checkpoint best --json",
+  command.examples({"fovea eval runs/fashion_mnist/vit --checkpoint best --json",
                     "fovea eval runs/dinov2 --knn --knn-k 10,20",
                     "fovea eval runs/fashion_mnist/vit --dtype int8 --int8-errors"});
   command.callback([arguments] { run(*arguments); });
