@@ -122,28 +122,18 @@ def start_predictor(args, weights, photos):
     return predictor
 
 
-def success(port):
-    """What the server has counted: (requests that it has answered, nanoseconds from their arrival to the answer)."""
-    answer = json.loads(load.ask(port, b"GET /v2/models/vit/stats HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-    stand = answer["model_stats"][0]["inference_stats"]["success"]
-    return stand["count"], stand["ns"]
-
-
 def against_predictor(args, port, requests, predictor):
-    """-> by turns: mean milliseconds of an image, (as one client of the server sees it, as the server does, of the predictor)."""
+    """-> by turns: mean milliseconds of an image, (with one client of the server, of the predictor)."""
     pairs = []
     for turn in range(TURNS):
         sides = {}
         for side in ("server", "predictor")[::1 if turn % 2 else -1]:
             if side == "server":
-                before = success(port)
                 sides[side] = statistics.fmean(load.run(port, requests, 1, args.seconds / TURNS, warm_up=0.2)[1])
-                count, nanoseconds = (now - then for now, then in zip(success(port), before))
-                sides["inside"] = nanoseconds / count / 1e6
             else:
                 predictor.measure(0.2)
                 sides[side] = statistics.fmean(predictor.measure(args.seconds / TURNS)["milliseconds"])
-        pairs.append((sides["server"], sides["inside"], sides["predictor"]))
+        pairs.append((sides["server"], sides["predictor"]))
     return pairs
 
 
@@ -180,15 +170,11 @@ def surplus(pairs):
     """Lines about what the server costs beside the model."""
     if not pairs:
         return ["What one client pays over `Predictor` was not measured: bench_predictor is not built."]
-    def more(which):
-        ratios = sorted(turn[which] / turn[-1] for turn in pairs)
-        return (f"{100 * load.median(ratios) - 100:+.1f} % ({100 * ratios[len(ratios) // 4] - 100:+.1f} "
-                f"to {100 * ratios[3 * len(ratios) // 4] - 100:+.1f} % in the middle half)")
-
-    client, inside, alone = (load.median(column) for column in zip(*pairs))
-    return [f"`Predictor` alone takes {alone:.2f} ms for these photographs. With one client an answer takes the server {inside:.2f} ms, from a "
-            f"request's arrival on: {more(1)}; and the client, which has the same processors, sees {client:.2f} ms: {more(0)}. Medians of "
-            f"{len(pairs)} turns by turns."]
+    ratios = sorted(server / alone for server, alone in pairs)
+    server, alone = (load.median(column) for column in zip(*pairs))
+    return [f"With one client an answer takes {server:.2f} ms, and `Predictor` alone {alone:.2f} ms for the same photographs: "
+            f"{100 * load.median(ratios) - 100:+.1f} % (median of {len(pairs)} pairs of turns; {100 * ratios[len(ratios) // 4] - 100:+.1f} "
+            f"to {100 * ratios[3 * len(ratios) // 4] - 100:+.1f} % in the middle half)."]
 
 
 def table(args, found):
