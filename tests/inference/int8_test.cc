@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <optional>
 
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
@@ -109,6 +110,23 @@ TEST_F(Int8InferenceTest, ARecipeAsksForItToo) {
   for (const auto& name : int8_names(load(target, own))) {
     EXPECT_FALSE(name.starts_with("blocks.1.")) << name;
   }
+}
+
+TEST(Int8SkipTest, ACommandsDtypeComesBeforeTheRecipes) {
+  TrainConfig config;
+  config.device.dtype = "int8";
+  config.int8.skip = {"blocks.0.*"};
+  InferenceOptions options;
+  EXPECT_EQ(int8_skip_of(options, &config), config.int8.skip);  // float32, the default
+  options.dtype = "bfloat16";
+  EXPECT_EQ(int8_skip_of(options, &config), std::nullopt);
+  options.dtype = "int8";
+  EXPECT_EQ(int8_skip_of(options, nullptr), std::vector<std::string>());
+  EXPECT_EQ(int8_skip_of(options, &config), config.int8.skip);
+  options.int8_skip = {"blocks.1.*"};
+  EXPECT_EQ(int8_skip_of(options, &config), options.int8_skip);
+  options.dtype = "float32";
+  EXPECT_THROW(int8_skip_of(options, nullptr), ConfigError);
 }
 
 TEST_F(Int8InferenceTest, WhatCannotBeIsRefused) {

@@ -172,26 +172,6 @@ std::shared_ptr<kernels::WeightCopies> copies_of(const Inference& inference) {
   return copies;
 }
 
-// A config has it where a recipe or a change of a run's keys asks for it, for no run trains so.
-bool wants_int8(const InferenceOptions& options, const WeightsSource& source) {
-  const bool is_of_config = source.config && source.config->device.dtype == "int8";
-  const bool wants = options.dtype == "int8" || (is_of_config && options.dtype == "float32");
-  if (!wants && !options.int8_skip.empty()) {
-    fail<ConfigError>(
-        "--int8-skip {}: layers are left out of int8, but the dtype is {}; expected "
-        "--dtype int8 beside it, or neither",
-        fmt::join(options.int8_skip, ","), options.dtype);
-  }
-  return wants;
-}
-
-void use_int8_of(Inference& inference, const InferenceOptions& options,
-                 const WeightsSource& source) {
-  const bool has_own = !options.int8_skip.empty() || !source.config;
-  use_int8(*inference.model, *inference.copies,
-           has_own ? options.int8_skip : source.config->int8.skip);
-}
-
 // channels: of the inputs to come; empty: all that the model has.
 void use_channels(Inference& inference, const std::vector<std::string>& channels) {
   if (!channels.empty()) models::check_channels(*inference.model, channels, "the inputs");
@@ -255,16 +235,16 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   Inference inference;
   // Not compute_options: a training run that loads another model keeps its threads and kernels.
   const auto device = kernels::resolve_device(options.device);
-  const bool is_int8 = wants_int8(options, source);
+  const auto int8_skip = int8_skip_of(options, source.config ? &*source.config : nullptr);
   inference.compute = {
       .device = device,
-      .dtype = is_int8 ? c10::ScalarType::Float : dtype_from_name(options.dtype, device)};
+      .dtype = int8_skip ? c10::ScalarType::Float : dtype_from_name(options.dtype, device)};
   inference.model = load_model(source, target.empty() ? options.model : target);
   use_default_transforms(source, *inference.model);
   inference.model->to(inference.compute.device);
   inference.model->eval();
   inference.copies = copies_of(inference);
-  if (is_int8) use_int8_of(inference, options, source);
+  if (int8_skip) use_int8(*inference.model, *inference.copies, *int8_skip);
   const bool has_val = source.config && source.config->data.val;
   inference.transform_list = has_val ? (*source.config->data.val)->transforms()
                                      : default_transforms(inference.model->input_spec());

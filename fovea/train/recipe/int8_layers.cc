@@ -2,6 +2,7 @@
 
 #include <ATen/ops/isfinite.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "fovea/core/log.h"
 #include "fovea/core/nearest.h"
 #include "fovea/kernels/linear/int8_products.h"
+#include "fovea/train/recipe/config.h"
+#include "fovea/train/recipe/inference.h"
 
 namespace fovea::train {
 namespace {
@@ -66,6 +69,19 @@ void say_where_slow() {
 }
 
 }  // namespace
+
+std::optional<std::vector<std::string>> int8_skip_of(const InferenceOptions& options,
+                                                     const TrainConfig* config) {
+  const bool is_of_config = config && config->device.dtype == "int8";
+  if (options.dtype == "int8" || (is_of_config && options.dtype == "float32")) {
+    return config && options.int8_skip.empty() ? config->int8.skip : options.int8_skip;
+  }
+  if (options.int8_skip.empty()) return std::nullopt;
+  fail<ConfigError>(
+      "--int8-skip {}: layers are left out of int8, but the dtype is {}; expected "
+      "--dtype int8 beside it, or neither",
+      fmt::join(options.int8_skip, ","), options.dtype);
+}
 
 nn::NamedLinears int8_layers(nn::UnitImpl& model, const std::vector<std::string>& skip) {
   const auto layers = nn::block_linears(model);

@@ -1,6 +1,7 @@
 // device.dtype: int8: which layers of a loaded model multiply 8-bit integers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,16 @@
 #include "fovea/nn/unit.h"
 
 namespace fovea::train {
+
+struct InferenceOptions;
+struct TrainConfig;
+
+// The layers that stay as they are where --dtype asks for int8, or a config (null: none) where
+// --dtype is float32, which is its default; nothing where neither does. A config has it where a
+// recipe or a change of a run's keys asks for it, for no run trains so. Throws ConfigError for
+// layers that are named without it.
+std::optional<std::vector<std::string>> int8_skip_of(const InferenceOptions& options,
+                                                     const TrainConfig* config);
 
 // The linear layers of blocks, but for those that a name or pattern of `skip` matches
 // ("blocks.*.mlp.fc2"). Throws ConfigError: a model without such layers, or on a GPU; a pattern
