@@ -117,7 +117,10 @@ class ElasticRun:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
+        if kind is Failure:
+            for log in sorted(self.logs.glob("*.txt")):
+                print(f"{self.folder.name}: the end of what {log.stem} said:\n{log.read_text()[-1000:]}", flush=True)
         for process in [self.scheduler, *self.workers.values(), *self.others]:
             if process and process.poll() is None:
                 process.kill()

@@ -249,6 +249,21 @@ TEST(NextPlanTest, TooFewPark) {
   EXPECT_THAT(world.members(), ElementsAre("b", "c"));
 }
 
+// As where a run that was stopped is begun again: how soon its workers come makes no generation.
+TEST(NextPlanTest, NobodyAfterNobodyIsNoGeneration) {
+  World world(with_slots(8));
+  world.situation.plan = Plan{.generation = 6};
+  world.ask(scale(1));
+  const auto waiting = world.look();
+  EXPECT_FALSE(waiting.plan);
+  EXPECT_EQ(world.situation.orders->workers, 1);
+  EXPECT_THAT(waiting.missing, HasSubstr("0 of at least 1 workers"));
+  world.join("a");
+  EXPECT_EQ(world.look().plan->reason, "start");
+  EXPECT_EQ(world.plan().generation, 7);
+  EXPECT_EQ(world.plan().slots, 8);
+}
+
 TEST(NextPlanTest, TheMeshKeepsTpAndCp) {
   PlanOptions options = with_slots(0);
   options.mesh = {.dp_replicate = 2, .dp_shard = 2, .cp = 1, .tp = 2};
