@@ -65,14 +65,14 @@ void AttentionCore::register_sub_norm(at::Device device) {
 }
 
 at::Tensor AttentionCore::forward(const at::Tensor& qkv, const at::Tensor& key_mask,
-                                  const at::Tensor& offsets) const {
+                                  const at::Tensor& offsets, int64_t num_read) const {
   FOVEA_CHECK(!offsets.defined() || !key_mask.defined(), "{}: samples in a row and a mask",
               owner_.path());
   const auto given = tokens_to_heads ? tokens_to_heads(qkv) : qkv;
   const auto y = offsets.defined() ? attend_packed(given, {offsets.const_data_ptr<int64_t>(),
                                                            static_cast<size_t>(offsets.numel())})
-                                   : attend(given, key_mask);  // [B, N, D]
-  return heads_to_tokens ? heads_to_tokens(y) : y;
+                                   : attend(given, key_mask, num_read);
+  return heads_to_tokens ? heads_to_tokens(y) : y;  // [B, N or num_read, D]
 }
 
 // Whether q, k and v go into the kernel as they are, and nothing happens to the probabilities.
@@ -108,12 +108,18 @@ at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef o
   return at::cat(outs, 1);
 }
 
-// qkv: [B, N, 3 D] -> [B, N, D].
-at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_mask) const {
+// qkv: [B, N, 3 D] -> [B, N, D], or of num_read tokens alone.
+at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_mask,
+                                 int64_t num_read) const {
   const auto num_heads = heads_of(qkv);
-  if (is_differential()) return attend_difference(qkv, key_mask);
   if (is_plain() && !key_mask.defined())
-    return kernels::self_attention(qkv, num_heads, scale_, runs_again());
+    return kernels::self_attention(qkv, num_heads, scale_, runs_again(), num_read);
+  const auto y = is_differential() ? attend_difference(qkv, key_mask) : attend_parts(qkv, key_mask);
+  return num_read > 0 ? y.narrow(1, 0, num_read) : y;
+}
+
+// Of queries, keys and values by themselves. qkv: [B, N, 3 D] -> [B, N, D].
+at::Tensor AttentionCore::attend_parts(const at::Tensor& qkv, const at::Tensor& key_mask) const {
   const auto parts = qkv.unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
                          .permute({2, 0, 3, 1, 4})          // [3, B, H, N, K]
                          .unbind(0);  // one gradient of all three, where parts[i] has three

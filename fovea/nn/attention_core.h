@@ -62,9 +62,10 @@ class AttentionCore {
 
   // qkv: [B, N, 3 D], q, k and v one after the other and each by head -> [B, N, D]. key_mask: [B,
   // N] bool, see kernels::attention. offsets: [B + 1] int64 on the CPU, for qkv [1, T, 3 D] of B
-  // samples one behind another, see kernels::packed_self_attention; without key_mask.
-  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& key_mask,
-                     const at::Tensor& offsets) const;
+  // samples one behind another, see kernels::packed_self_attention; without key_mask. num_read: the
+  // first tokens, of which alone an output is asked, [B, num_read, D]; 0: of all.
+  at::Tensor forward(const at::Tensor& qkv, const at::Tensor& key_mask, const at::Tensor& offsets,
+                     int64_t num_read) const;
 
   int64_t num_heads() const { return options_.num_heads; }
   bool is_differential() const { return options_.kind == AttentionKind::kDifferential; }
@@ -86,10 +87,11 @@ class AttentionCore {
  private:
   bool is_plain() const;
   int64_t heads_of(const at::Tensor& qkv) const;
-  at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask) const;
+  at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask, int64_t num_read = 0) const;
   at::Tensor attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets) const;
   at::Tensor attend_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const at::Tensor& key_mask) const;
+  at::Tensor attend_parts(const at::Tensor& qkv, const at::Tensor& key_mask) const;
   at::Tensor attend_difference(const at::Tensor& qkv, const at::Tensor& key_mask) const;
   at::Tensor difference(const at::Tensor& of_maps) const;
   void record_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& key_mask) const;

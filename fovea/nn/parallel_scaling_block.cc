@@ -57,7 +57,7 @@ at::Tensor ParallelScalingBlockImpl::branch(const at::Tensor& x, const at::Tenso
   const auto y = in_proj_(in_norm_->for_linear(x));  // [B, N, F + 3 D]; a part of both under tp
   const auto hidden = y.size(-1) * mlp_.hidden_dim / (mlp_.hidden_dim + 3 * mlp_.dim);
   const auto parts = y.split_with_sizes({hidden, y.size(-1) - hidden}, -1);
-  const auto attended = core_.forward(parts[1].contiguous(), key_mask, starts);  // [B, N, D]
+  const auto attended = core_.forward(parts[1].contiguous(), key_mask, starts, 0);  // [B, N, D]
   const auto given = mlp_bias_.defined() ? parts[0] + mlp_bias_.to(parts[0].scalar_type())
                                          : parts[0].contiguous();  // [B, N, F]
   if (!out_proj_) return mlp_out(given, attn_out_proj_(attended, std::nullopt, residual));

@@ -115,6 +115,39 @@ TEST_F(SelfAttentionTest, SameBitsForAnyNumberOfThreads) {
   }
 }
 
+// The others have no output, and their queries no gradient. "math" makes all and gives a part.
+TEST_F(SelfAttentionTest, FewQueriesGiveTheBitsThatTheyHaveAmongAll) {
+  struct Case {
+    int64_t N, num_queries;
+    at::ScalarType dtype;
+    const char* choice;
+  };
+  constexpr int64_t kHeads = 3;
+  for (const auto& [N, num_queries, dtype, choice] : {Case{50, 1, at::kFloat, "own"},
+                                                      {50, 50, at::kFloat, "own"},
+                                                      {257, 61, at::kFloat, "own"},
+                                                      {1, 1, at::kFloat, "own"},
+                                                      {50, 2, at::kBFloat16, "own"},
+                                                      {50, 2, at::kFloat, "math"}}) {
+    SCOPED_TRACE(testing::Message() << num_queries << " of " << N << ", " << choice);
+    kernels::choose_attention(choice, c10::Device(c10::kCPU));
+    const auto qkv = random({2, N, 3 * kHeads * 24}, dtype, 9);
+    const auto few = support::gradients(
+        [&](const Inputs& in) {
+          return kernels::self_attention(in[0], kHeads, kScaleOfBlocks, false, num_queries);
+        },
+        {qkv});
+    const auto part_of_all = support::gradients(
+        [&](const Inputs& in) { return self_attention_of(kHeads)(in).narrow(1, 0, num_queries); },
+        {qkv});
+    EXPECT_EQ(few.output.size(1), num_queries);
+    EXPECT_TRUE(at::equal(few.output, part_of_all.output));
+    EXPECT_TRUE(at::equal(few.inputs[0], part_of_all.inputs[0]));
+  }
+  const auto qkv = random({2, 5, 3 * 24}, at::kFloat, 9);
+  EXPECT_THROW(kernels::self_attention(qkv, 1, 1.0, false, 6), Error);
+}
+
 TEST_F(SelfAttentionTest, KeepsNoScoresForTheBackwardPass) {
   constexpr int64_t N = 2048, K = 16, kValue = sizeof(float);
   kernels::use_caching_cpu_allocator();

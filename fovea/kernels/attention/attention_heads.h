@@ -16,39 +16,47 @@ namespace fovea::kernels {
 struct AttentionHeads {
   int64_t H, K;
   std::vector<int64_t> offsets;  // [S + 1] first token of each sequence, and their end
+  int64_t num_queries;           // the first tokens of each, which alone ask; 0: all of them
 
-  // qkv: [.., 3 H K].
-  AttentionHeads(const at::Tensor& qkv, int64_t num_heads, std::vector<int64_t> offsets_in)
-      : H(num_heads), K(qkv.size(-1) / (3 * num_heads)), offsets(std::move(offsets_in)) {}
+  // qkv: [.., 3 H K]. num_queries: of sequences that have as many tokens at least.
+  AttentionHeads(const at::Tensor& qkv, int64_t num_heads, std::vector<int64_t> offsets_in,
+                 int64_t num_queries_in = 0)
+      : H(num_heads),
+        K(qkv.size(-1) / (3 * num_heads)),
+        offsets(std::move(offsets_in)),
+        num_queries(num_queries_in) {}
 
   // Of all sequences; those of the first one come first.
   int64_t count() const { return (static_cast<int64_t>(offsets.size()) - 1) * H; }
   // N of a head's sequence.
   int64_t tokens(int64_t head) const { return offsets[head / H + 1] - offsets[head / H]; }
+  // Q of a head's sequence.
+  int64_t queries(int64_t head) const { return num_queries > 0 ? num_queries : tokens(head); }
 
-  // Where a head begins in a tensor with `parts` H K values for each token: its first element in
-  // part number `which`, and how far its rows are apart.
+  // Where a head begins in a tensor with `parts` H K values for each token, of queries alone where
+  // it is one part: its first element in part number `which`, and how far its rows are apart.
   int64_t first(int64_t head, int64_t which, int64_t parts) const {
-    return offsets[head / H] * stride(parts) + which * H * K + (head % H) * K;
+    const int64_t token = parts > 1 ? offsets[head / H] : first_query(head);
+    return token * stride(parts) + which * H * K + (head % H) * K;
   }
   int64_t stride(int64_t parts) const { return parts * H * K; }
-  // Where a head begins in a tensor with one value for each head of each token.
+  // Where a head begins in a tensor with one value for each head of each query.
   int64_t first_of_sums(int64_t head) const {
-    return offsets[head / H] * H + (head % H) * tokens(head);
+    return first_query(head) * H + (head % H) * queries(head);
   }
 
-  // For the result [B, N, H K], and for a value of each head of each token.
+  // For the result [B, Q, H K], and for a value of each head of each query.
   at::Tensor empty_out(const at::Tensor& qkv) const {
-    return at::empty({qkv.size(0), qkv.size(1), H * K}, qkv.options());
+    return at::empty({qkv.size(0), queries_in(qkv), H * K}, qkv.options());
   }
   at::Tensor empty_sums(const at::Tensor& qkv) const {
-    return at::empty({qkv.size(0) * qkv.size(1) * H}, qkv.options().dtype(at::kFloat));
+    return at::empty({qkv.size(0) * queries_in(qkv) * H}, qkv.options().dtype(at::kFloat));
   }
 
   // Scores of one head of all sequences.
   int64_t num_scores() const {
     int64_t sum = 0;
-    for (int64_t head = 0; head < count(); head += H) sum += tokens(head) * tokens(head);
+    for (int64_t head = 0; head < count(); head += H) sum += queries(head) * tokens(head);
     return sum;
   }
   // Heads that together have about so many scores.
@@ -59,6 +67,16 @@ struct AttentionHeads {
   // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K], in each head.
   double flops(int products) const {
     return 2.0 * products * static_cast<double>(num_scores() * H) * static_cast<double>(K);
+  }
+
+ private:
+  // Of all queries, where the first one of a head's sequence is.
+  int64_t first_query(int64_t head) const {
+    return num_queries > 0 ? head / H * num_queries : offsets[head / H];
+  }
+  // Of a row of qkv.
+  int64_t queries_in(const at::Tensor& qkv) const {
+    return num_queries > 0 ? num_queries : qkv.size(1);
   }
 };
 

@@ -78,7 +78,7 @@ struct PanelHeads : AttentionHeads {
 
 at::Tensor bfloat16_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
                                    const std::vector<int64_t>& offsets) {
-  return PackedAttentionFunction<PanelHeads>::apply(qkv, num_heads, scale, offsets);
+  return PackedAttentionFunction<PanelHeads>::apply(qkv, num_heads, scale, offsets, int64_t{0});
 }
 
 }  // namespace fovea::kernels

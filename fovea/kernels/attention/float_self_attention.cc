@@ -19,7 +19,7 @@ struct FloatHeads : AttentionHeads {
   static constexpr const char* kForward = "fovea::self_attention";
   static constexpr const char* kBackward = "fovea::self_attention_backward";
 
-  // `which` of `parts` that lie side by side in a [B, N, parts D] tensor.
+  // `which` of `parts` that lie side by side in a [B, N, parts D] tensor, see first().
   cpu::InRowsOfHead in(const at::Tensor& x, int64_t head, int64_t which, int64_t parts) const {
     const auto* data = static_cast<const char*>(x.const_data_ptr());
     return {data + first(head, which, parts) * x.element_size(), stride(parts),
@@ -46,7 +46,9 @@ struct FloatHeads : AttentionHeads {
   int64_t parts_of_queries() const {
     constexpr int64_t kLeast = 240;
     const int64_t wanted = 2 * at::get_num_threads() / std::max<int64_t>(1, count());
-    const int64_t mean = (offsets.back() - offsets.front()) * H / std::max<int64_t>(1, count());
+    const int64_t mean =
+        num_queries > 0 ? num_queries
+                        : (offsets.back() - offsets.front()) * H / std::max<int64_t>(1, count());
     return std::max<int64_t>(1, std::min(wanted, mean / kLeast));
   }
 
@@ -55,9 +57,10 @@ struct FloatHeads : AttentionHeads {
     auto* sums = log_sums.mutable_data_ptr<float>();
     const int64_t parts = parts_of_queries();
     for_each(parts, [&](int64_t head, int64_t part, cpu::AttentionScratch& scratch) {
-      const int64_t N = tokens(head);
-      cpu::attention_head_forward(scratch, this->qkv(qkv, head), N, K, static_cast<float>(scale),
-                                  N * part / parts, N * (part + 1) / parts, rows(out, head, 0, 1),
+      const int64_t Q = queries(head);
+      cpu::attention_head_forward(scratch, this->qkv(qkv, head), tokens(head), K,
+                                  static_cast<float>(scale), Q * part / parts,
+                                  Q * (part + 1) / parts, rows(out, head, 0, 1),
                                   sums + first_of_sums(head));
     });
     return {out, {log_sums}};
@@ -70,7 +73,7 @@ struct FloatHeads : AttentionHeads {
     for_each(1, [&](int64_t head, int64_t, cpu::AttentionScratch& scratch) {
       cpu::attention_head_backward(
           scratch, this->qkv(qkv, head), in(made.out, head, 0, 1), in(dout, head, 0, 1),
-          sums + first_of_sums(head), tokens(head), K, static_cast<float>(scale),
+          sums + first_of_sums(head), tokens(head), queries(head), K, static_cast<float>(scale),
           {rows(dqkv, head, 0, 3), rows(dqkv, head, 1, 3), rows(dqkv, head, 2, 3)});
     });
     return dqkv;
@@ -80,8 +83,8 @@ struct FloatHeads : AttentionHeads {
 }  // namespace
 
 at::Tensor float_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
-                                const std::vector<int64_t>& offsets) {
-  return PackedAttentionFunction<FloatHeads>::apply(qkv, num_heads, scale, offsets);
+                                const std::vector<int64_t>& offsets, int64_t num_queries) {
+  return PackedAttentionFunction<FloatHeads>::apply(qkv, num_heads, scale, offsets, num_queries);
 }
 
 }  // namespace fovea::kernels

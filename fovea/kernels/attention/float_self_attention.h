@@ -9,9 +9,10 @@
 
 namespace fovea::kernels {
 
-// As self_attention, within each of the sequences at `offsets` (AttentionHeads). Rows of bfloat16
-// are read as float32. Each sum is taken in one order, whatever the number of threads.
+// As self_attention, within each of the sequences at `offsets`, of num_queries (AttentionHeads).
+// Rows of bfloat16 are read as float32. Each sum is taken in one order, whatever the number of
+// threads.
 at::Tensor float_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
-                                const std::vector<int64_t>& offsets);
+                                const std::vector<int64_t>& offsets, int64_t num_queries = 0);
 
 }  // namespace fovea::kernels

@@ -14,7 +14,7 @@
 namespace fovea::kernels {
 
 struct PackedAttention {
-  at::Tensor out;                         // [B, N, D]
+  at::Tensor out;                         // [B, Q, D]
   torch::autograd::variable_list kept{};  // for the backward pass, besides qkv and out
 };
 
@@ -23,7 +23,8 @@ struct PackedAttention {
 //   PackedAttention forward(const at::Tensor& qkv, double scale) const
 //   at::Tensor backward(const at::Tensor& dout, const at::Tensor& qkv, const PackedAttention& made,
 //                       double scale) const, of qkv's shape
-// where qkv [B, N, 3 D] and dout [B, N, D] are contiguous.
+// where qkv [B, N, 3 D] and dout [B, Q, D] are contiguous. num_queries: see AttentionHeads; Heads
+// that are never given any need not heed it.
 template <class Heads>
 class PackedAttentionFunction : public torch::autograd::Function<PackedAttentionFunction<Heads>> {
  public:
@@ -31,9 +32,9 @@ class PackedAttentionFunction : public torch::autograd::Function<PackedAttention
   using Variables = torch::autograd::variable_list;
 
   static at::Tensor forward(Context* ctx, const at::Tensor& qkv_in, int64_t num_heads, double scale,
-                            const std::vector<int64_t>& offsets) {
+                            const std::vector<int64_t>& offsets, int64_t num_queries) {
     const auto qkv = qkv_in.contiguous();
-    const Heads heads(qkv, num_heads, offsets);
+    const Heads heads(qkv, num_heads, offsets, num_queries);
     const WorkScope work(Heads::kForward, heads.flops(2), bytes_of({qkv}) / 3 * 4);
     const PackedAttention made = heads.forward(qkv, scale);
     Variables saved = {qkv, made.out};
@@ -42,6 +43,7 @@ class PackedAttentionFunction : public torch::autograd::Function<PackedAttention
     ctx->saved_data["num_heads"] = num_heads;
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["offsets"] = offsets;
+    ctx->saved_data["num_queries"] = num_queries;
     return made.out;
   }
 
@@ -51,11 +53,14 @@ class PackedAttentionFunction : public torch::autograd::Function<PackedAttention
     const PackedAttention made{saved[1], Variables(saved.begin() + 2, saved.end())};
     const auto dout = gradients[0].contiguous();
     const Heads heads(qkv, ctx->saved_data["num_heads"].toInt(),
-                      ctx->saved_data["offsets"].toIntVector());
+                      ctx->saved_data["offsets"].toIntVector(),
+                      ctx->saved_data["num_queries"].toInt());
     // As backward is counted everywhere: twice the forward pass. Scores are computed again on top.
     const WorkScope work(Heads::kBackward, heads.flops(4), bytes_of({qkv}) / 3 * 7);
     const auto scale = ctx->saved_data["scale"].toDouble();
-    return {heads.backward(dout, qkv, made, scale), at::Tensor(), at::Tensor(), at::Tensor()};
+    Variables found(5);  // one for each argument of forward
+    found[0] = heads.backward(dout, qkv, made, scale);
+    return found;
   }
 };
 

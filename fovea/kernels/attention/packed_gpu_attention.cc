@@ -75,7 +75,7 @@ bool takes_packed_attention(at::ScalarType dtype, int64_t head_dim, AttentionCho
 
 at::Tensor packed_gpu_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
                                 const std::vector<int64_t>& offsets) {
-  return PackedAttentionFunction<FlashHeads>::apply(qkv, num_heads, scale, offsets);
+  return PackedAttentionFunction<FlashHeads>::apply(qkv, num_heads, scale, offsets, int64_t{0});
 }
 
 }  // namespace fovea::kernels

@@ -55,12 +55,13 @@ SelfAttentionPath self_attention_path(const at::Tensor& qkv, int64_t N) {
   fail("attention has no path {}", kernel_path_name(path));
 }
 
-// qkv, num_heads, scale, runs_again: as self_attention; within each of the sequences.
+// qkv, num_heads, scale, runs_again: as self_attention; within each of the sequences. Of all
+// queries, though num_queries may be asked of: not every path does less for fewer.
 at::Tensor attend(SelfAttentionPath path, const at::Tensor& qkv, int64_t num_heads, double scale,
-                  const std::vector<int64_t>& offsets, bool runs_again) {
+                  const std::vector<int64_t>& offsets, bool runs_again, int64_t num_queries = 0) {
   switch (path) {
     case SelfAttentionPath::kFloats:
-      return float_self_attention(qkv, num_heads, scale, offsets);
+      return float_self_attention(qkv, num_heads, scale, offsets, num_queries);
     case SelfAttentionPath::kPanels:
       return bfloat16_self_attention(qkv, num_heads, scale, offsets);
     case SelfAttentionPath::kTakenApart:
@@ -117,10 +118,15 @@ std::vector<SequenceRun> runs_of(const at::Tensor& qkv, at::IntArrayRef offsets)
 
 }  // namespace
 
-at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale, bool runs_again) {
+at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale, bool runs_again,
+                          int64_t num_queries) {
   check_qkv(qkv, num_heads, scale);
-  return attend(self_attention_path(qkv, qkv.size(1)), qkv, num_heads, scale,
-                even_offsets(qkv.size(0), qkv.size(1)), runs_again);
+  FOVEA_CHECK(num_queries >= 0 && num_queries <= qkv.size(1),
+              "self_attention: {} queries of {} tokens; expected at most as many, 0 for all",
+              num_queries, qkv.size(1));
+  const auto out = attend(self_attention_path(qkv, qkv.size(1)), qkv, num_heads, scale,
+                          even_offsets(qkv.size(0), qkv.size(1)), runs_again, num_queries);
+  return num_queries > 0 ? out.narrow(1, 0, num_queries) : out;
 }
 
 at::Tensor packed_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,

@@ -179,9 +179,11 @@ HWY_INLINE void exponentiate_row(float* row, int64_t columns, float factor, cons
   hn::StoreU(sum, d, state.sums);
 }
 
-// What a block of keys adds to the sums and the output of a block of queries.
+// What a block of keys adds to the sums and the output of a block of queries. after_row(r): called
+// as each row is done with, for what is as well done between two.
+template <class AfterRow>
 HWY_INLINE void attend_to_block(const Head& head, Strips keys, Strips values, int64_t rows,
-                                int64_t key, float factor) {
+                                int64_t key, float factor, const AfterRow& after_row) {
   const int64_t Kp = head.Kp, count = std::min(kKeys, head.N - key);
   const int64_t columns = padded(count);
   multiply<false>(Lines{head.q, Kp}, columns_from(keys, key), rows, head.K, columns,
@@ -195,6 +197,7 @@ HWY_INLINE void attend_to_block(const Head& head, Strips keys, Strips values, in
   }
   for (int64_t r = 0; r < rows; ++r) {
     exponentiate_row(head.scores + r * kScoreStride, columns, factor, state(r));
+    after_row(r);
   }
   multiply_onto(key > 0, Lines{head.scores, kScoreStride}, rows_from(values, key), rows, count, Kp,
                 {head.result, Kp});
@@ -209,7 +212,10 @@ void forward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, int64_t N,
     const int64_t rows = std::min(most, end - first);
     qkv.q.load(first, rows, K, head.q, Kp);
     for (int64_t key = 0; key < N; key += kKeys) {
-      attend_to_block(head, keys, values, rows, key, scale * kLog2OfE);
+      attend_to_block(head, keys, values, rows, key, scale * kLog2OfE, [&](int64_t r) {
+        if (key > 0) return;
+        for (const auto* next : {&qkv.q, &qkv.k, &qkv.v}) next->prefetch_next(first + r, K);
+      });
     }
     for (int64_t r = 0; r < rows; ++r) {
       const float sum = sum_of_row(head.sums + r * kLanes, kLanes);
@@ -241,10 +247,11 @@ struct Packed {
 };
 
 // What a block of queries, the one that `first` begins, and one of keys add to the gradients, but
-// for the scale of dq and dk.
+// for the scale of dq and dk. after_row: see attend_to_block.
+template <class AfterRow>
 HWY_INLINE void differentiate_block(const Head& head, const Packed& all, int64_t first,
-                                    int64_t rows, int64_t key, float factor,
-                                    const float* log_sums) {
+                                    int64_t rows, int64_t key, float factor, const float* log_sums,
+                                    const AfterRow& after_row) {
   const int64_t K = head.K, Kp = head.Kp, count = std::min(kKeys, head.N - key);
   const int64_t columns = padded(count);
   const Sums scores{head.scores, kScoreStride}, dscores{head.dscores, kScoreStride};
@@ -254,6 +261,7 @@ HWY_INLINE void differentiate_block(const Head& head, const Packed& all, int64_t
   for (int64_t r = 0; r < rows; ++r) {
     differentiate_row(scores.data + r * kScoreStride, dscores.data + r * kScoreStride, columns,
                       factor, log_sums[first + r], head.sums[r]);
+    after_row(r);
   }
   multiply_onto(first > 0, TransposedLines{head.scores, kScoreStride},
                 Strips{head.dout_strips, kQueries}, count, rows, Kp,
@@ -266,14 +274,14 @@ HWY_INLINE void differentiate_block(const Head& head, const Packed& all, int64_t
 }
 
 void backward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, const InRowsOfHead& out,
-              const InRowsOfHead& dout, const float* log_sums, int64_t N, int64_t K, float scale,
-              const QkvOfHead<OutRowsOfHead>& gradients) {
+              const InRowsOfHead& dout, const float* log_sums, int64_t N, int64_t Q, int64_t K,
+              float scale, const QkvOfHead<OutRowsOfHead>& gradients) {
   const Head head{s, N, K};
-  const int64_t Kp = head.Kp, most = num_queries(N);
+  const int64_t Kp = head.Kp, most = num_queries(Q);
   const Packed all{head.columns(qkv.k, 0), head.columns(qkv.v, 1), head.rows(qkv.k)};
   auto *dk = s.dk.reserve(N * Kp), *dv = s.dv.reserve(N * Kp);
-  for (int64_t first = 0; first < N; first += most) {
-    const int64_t rows = std::min(most, N - first);
+  for (int64_t first = 0; first < Q; first += most) {
+    const int64_t rows = std::min(most, Q - first);
     out.load(first, rows, K, head.staged, Kp);
     dout.load(first, rows, K, head.dout, Kp);
     for (int64_t r = 0; r < rows; ++r) {
@@ -283,11 +291,17 @@ void backward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, const InR
     pack_rows(head.q, Kp, rows, Kp, head.q_strips, kQueries);
     pack_rows(head.dout, Kp, rows, Kp, head.dout_strips, kQueries);
     for (int64_t key = 0; key < N; key += kKeys) {
-      differentiate_block(head, all, first, rows, key, scale * kLog2OfE, log_sums);
+      differentiate_block(head, all, first, rows, key, scale * kLog2OfE, log_sums, [&](int64_t r) {
+        if (key > 0) return;
+        for (const auto* next : {&qkv.q, &qkv.k, &qkv.v, &out, &dout}) {
+          next->prefetch_next(first + r, K);
+        }
+      });
     }
     scale_row(head.result, rows * Kp, scale);
     gradients.q.store(first, rows, K, head.result, Kp);
   }
+  gradients.q.clear(Q, N - Q, K);
   scale_row(dk, N * Kp, scale);
   gradients.k.store(0, N, K, dk, Kp);
   gradients.v.store(0, N, K, dv, Kp);
@@ -312,10 +326,10 @@ void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfH
 
 void attention_head_backward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
                              const InRowsOfHead& out, const InRowsOfHead& dout,
-                             const float* log_sums, int64_t N, int64_t K, float scale,
+                             const float* log_sums, int64_t N, int64_t Q, int64_t K, float scale,
                              const QkvOfHead<OutRowsOfHead>& gradients) {
   FOVEA_DISPATCH(KernelOp::kAttention, backward)
-  (scratch, qkv, out, dout, log_sums, N, K, scale, gradients);
+  (scratch, qkv, out, dout, log_sums, N, Q, K, scale, gradients);
 }
 
 }  // namespace fovea::kernels::cpu

@@ -25,12 +25,13 @@ void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfH
                             int64_t N, int64_t K, float scale, int64_t begin, int64_t end,
                             const OutRowsOfHead& out, float* log_sums);
 
-// The gradients of q, k and v, from `out` and log_sums as forward has left them. Probabilities are
-// computed again; the sums over keys of them times their gradients are those over head_dim of out
-// and its gradient (Dao et al. 2022, appendix B.2).
+// The gradients of q, k and v, from `out` and log_sums as forward has left them for the first Q
+// queries; the others had no part. Probabilities are computed again; the sums over keys of them
+// times their gradients are those over head_dim of out and its gradient (Dao et al. 2022, appendix
+// B.2).
 void attention_head_backward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
                              const InRowsOfHead& out, const InRowsOfHead& dout,
-                             const float* log_sums, int64_t N, int64_t K, float scale,
+                             const float* log_sums, int64_t N, int64_t Q, int64_t K, float scale,
                              const QkvOfHead<OutRowsOfHead>& gradients);
 
 }  // namespace fovea::kernels::cpu

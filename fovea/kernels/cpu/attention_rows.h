@@ -30,9 +30,25 @@ struct RowsOfHead {
       std::fill(line + K, line + to_stride, 0.0f);
     }
   }
+  // Asks for a row of the head whose rows lie beside this one's, as the next one's do. Nothing else
+  // would, since a head's rows lie far apart; and row by row, as only so many can be asked for at
+  // once.
+  void prefetch_next(int64_t row, int64_t K) const {
+    const int64_t value = is_bfloat16 ? 2 : 4;
+    const auto* next = static_cast<const char*>(data) + (row * stride + K) * value;
+    for (int64_t byte = 0; byte < K * value; byte += 64) __builtin_prefetch(next + byte);
+  }
   // Rows from `first` on where they lie, unless they are not floats.
   const float* floats(int64_t first) const {
     return is_bfloat16 ? nullptr : static_cast<const float*>(data) + first * stride;
+  }
+  // Zeros: the same bits in both dtypes.
+  void clear(int64_t first, int64_t count, int64_t K) const {
+    const int64_t value = is_bfloat16 ? 2 : 4;
+    auto* bytes = static_cast<char*>(data) + first * stride * value;
+    for (int64_t row = 0; row < count; ++row) {
+      std::fill_n(bytes + row * stride * value, K * value, char{0});
+    }
   }
   void store(int64_t first, int64_t count, int64_t K, const float* from,
              int64_t from_stride) const {
