@@ -85,11 +85,12 @@ int64_t own_product_flops(const torch::nn::Module& module, const std::string& pa
   }
   const auto* attention = dynamic_cast<const nn::HasAttention*>(&module);
   if (attention || dynamic_cast<const nn::TokenSoftmaxAttentionImpl*>(&module)) {
-    // Of all tokens, also where an output of some alone is asked for.
-    const auto tokens = std::max(outputs.rows(path), outputs.rows(path + ".qkv"));
-    const auto width = outputs.numel(path) / std::max<int64_t>(1, outputs.rows(path));
+    // Queries are those that an output is asked of.
+    const auto queries = outputs.rows(path),
+               tokens = std::max(queries, outputs.rows(path + ".qkv"));
+    const auto width = outputs.numel(path) / std::max<int64_t>(1, queries);
     const auto maps = attention ? attention->attention_core().maps_per_head() : 1;
-    return 2 * 2 * maps * tokens * tokens * width;  // q k^T and probabilities times v
+    return 2 * 2 * maps * queries * tokens * width;  // q k^T and probabilities times v
   }
   if (dynamic_cast<const nn::AttentionPoolImpl*>(&module)) {
     return 2 * 2 * outputs.rows(path + ".kv") * outputs.numel(path);  // one query

@@ -25,7 +25,8 @@ at::Tensor AttentionImpl::forward(const kernels::LinearInput& x, const at::Tenso
       residual,
       [this, num_read](const kernels::LinearInput& tokens, const at::Tensor& mask,
                        const at::Tensor& starts, const at::Tensor& added) {
-        const auto attended = core_.forward(qkv_(tokens), mask, starts, num_read);
+        auto attended = core_.read(tokens.x, qkv_, mask, starts, num_read);
+        if (!attended.defined()) attended = core_.forward(qkv_(tokens), mask, starts, num_read);
         const auto y = norm_ ? norm_->for_linear(attended) : kernels::LinearInput(attended);
         const bool drops = is_training() && proj_drop_rate_ > 0;
         if (!drops) return proj_(y, std::nullopt, added);

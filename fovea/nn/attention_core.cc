@@ -11,6 +11,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention/attention.h"
+#include "fovea/kernels/attention/read_attention.h"
 #include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
@@ -75,6 +76,16 @@ at::Tensor AttentionCore::forward(const at::Tensor& qkv, const at::Tensor& key_m
   return heads_to_tokens ? heads_to_tokens(y) : y;  // [B, N or num_read, D]
 }
 
+at::Tensor AttentionCore::read(const at::Tensor& x, const Linear& qkv, const at::Tensor& key_mask,
+                               const at::Tensor& offsets, int64_t num_read) const {
+  const bool is_all_here = !tokens_to_heads && !heads_to_tokens && !key_mask.defined() &&
+                           !offsets.defined() && qkv->is_plain();
+  if (num_read == 0 || !is_all_here || !is_plain()) return {};
+  const auto num_heads = heads_of(qkv->weight.size(0));
+  if (!kernels::takes_read_attention(x, qkv->weight, qkv->bias, num_heads, num_read)) return {};
+  return kernels::read_attention(x, qkv->weight, qkv->bias, num_heads, scale_, num_read);
+}
+
 // Whether q, k and v go into the kernel as they are, and nothing happens to the probabilities.
 bool AttentionCore::is_plain() const {
   const bool drops = owner_.is_training() && options_.attn_drop_rate > 0;
@@ -82,11 +93,12 @@ bool AttentionCore::is_plain() const {
          !attention_elsewhere;
 }
 
-int64_t AttentionCore::heads_of(const at::Tensor& qkv) const {
-  FOVEA_CHECK(qkv.size(-1) % (3 * head_dim_) == 0,
+// How many of them are here.
+int64_t AttentionCore::heads_of(int64_t features) const {
+  FOVEA_CHECK(features % (3 * head_dim_) == 0,
               "{}: {} features of queries, keys and values; expected whole heads of {}",
-              owner_.path(), qkv.size(-1), head_dim_);
-  return qkv.size(-1) / (3 * head_dim_);
+              owner_.path(), features, head_dim_);
+  return features / (3 * head_dim_);
 }
 
 // qkv: [1, T, 3 D] -> [1, T, D].
@@ -94,7 +106,8 @@ at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef o
   FOVEA_CHECK(!attention_elsewhere, "{}: samples in a row whose tokens are on several ranks",
               owner_.path());
   if (is_plain())
-    return kernels::packed_self_attention(qkv, heads_of(qkv), scale_, offsets, runs_again());
+    return kernels::packed_self_attention(qkv, heads_of(qkv.size(-1)), scale_, offsets,
+                                          runs_again());
   const auto step = forward_context().step;
   std::vector<at::Tensor> outs;
   std::vector<int64_t> lengths;
@@ -111,7 +124,7 @@ at::Tensor AttentionCore::attend_packed(const at::Tensor& qkv, at::IntArrayRef o
 // qkv: [B, N, 3 D] -> [B, N, D], or of num_read tokens alone.
 at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_mask,
                                  int64_t num_read) const {
-  const auto num_heads = heads_of(qkv);
+  const auto num_heads = heads_of(qkv.size(-1));
   if (is_plain() && !key_mask.defined())
     return kernels::self_attention(qkv, num_heads, scale_, runs_again(), num_read);
   const auto y = is_differential() ? attend_difference(qkv, key_mask) : attend_parts(qkv, key_mask);

@@ -67,6 +67,11 @@ class AttentionCore {
   at::Tensor forward(const at::Tensor& qkv, const at::Tensor& key_mask, const at::Tensor& offsets,
                      int64_t num_read) const;
 
+  // The same for num_read tokens of those that the projection qkv is of, x [B, N, D], where that
+  // need not be made: see Note [Keys and values that are not made]. Undefined: it must.
+  at::Tensor read(const at::Tensor& x, const Linear& qkv, const at::Tensor& key_mask,
+                  const at::Tensor& offsets, int64_t num_read) const;
+
   int64_t num_heads() const { return options_.num_heads; }
   bool is_differential() const { return options_.kind == AttentionKind::kDifferential; }
   // Softmaxes of a head.
@@ -86,7 +91,7 @@ class AttentionCore {
 
  private:
   bool is_plain() const;
-  int64_t heads_of(const at::Tensor& qkv) const;
+  int64_t heads_of(int64_t features) const;
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask, int64_t num_read = 0) const;
   at::Tensor attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets) const;
   at::Tensor attend_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -119,7 +119,9 @@ TEST(TeamTest, RangesAreAsLargeAsAsked) {
       if (end - begin < 100) small += 1;
       for (int64_t i = begin; i < end; ++i) times[static_cast<size_t>(i)] += 1;
     });
-    EXPECT_LE(small, 1);  // the rest
+    if (has_teams()) {
+      EXPECT_LE(small, 1);  // the rest; libtorch cuts evenly
+    }
     EXPECT_EQ((std::vector<int>{times.begin(), times.end()}), std::vector<int>(count, 1));
   }
 }

@@ -200,6 +200,26 @@ TEST(VitTest, LastBlockMakesWhatTheHeadReads) {
   }
 }
 
+// Which may do with fewer products: see Note [Keys and values that are not made].
+TEST(VitTest, WithoutGradientsItGivesTheSame) {
+  for (const auto& config : rich_configs()) {
+    Vit model(config);
+    model.init_weights(1);
+    model.eval();
+    uint64_t seed = 1;
+    for (auto& parameter : model.parameters()) {  // biases too
+      const at::NoGradGuard no_grad;
+      parameter.add_(support::random(parameter.sizes().vec(), at::kFloat, ++seed), 0.1);
+    }
+    const auto images = images_for(config);
+    const auto expected = model.forward(images).detach();
+    const at::NoGradGuard no_grad;
+    support::expect_close(model.forward(images), expected, at::kFloat, "logits");
+    const auto one = images.narrow(0, 4, 1);
+    support::expect_close(model.forward(one), expected.narrow(0, 4, 1), at::kFloat, "of one");
+  }
+}
+
 TEST(VitTest, FixedSinCosIsNotTrained) {
   auto config = small();
   config.pos_embed = "sincos";

@@ -26,7 +26,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 // The same for the packed projection of self-attention, without taking it apart: qkv: [B, N, 3 D],
 // q, k and v one after the other and each by head -> [B, N, D]. num_queries: the first tokens,
-// which alone ask the others, [B, num_queries, D], with the bits that they have among all; 0: all.
+// which alone ask the others, [B, num_queries, D], with the bits that they have among all where
+// that is computed in float32; 0: all.
 at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
                           bool runs_again = false, int64_t num_queries = 0);
 

@@ -55,8 +55,8 @@ SelfAttentionPath self_attention_path(const at::Tensor& qkv, int64_t N) {
   fail("attention has no path {}", kernel_path_name(path));
 }
 
-// qkv, num_heads, scale, runs_again: as self_attention; within each of the sequences. Of all
-// queries, though num_queries may be asked of: not every path does less for fewer.
+// As self_attention, within each of the sequences; on a GPU of all queries, though num_queries may
+// be asked for.
 at::Tensor attend(SelfAttentionPath path, const at::Tensor& qkv, int64_t num_heads, double scale,
                   const std::vector<int64_t>& offsets, bool runs_again, int64_t num_queries = 0) {
   switch (path) {
@@ -74,7 +74,8 @@ at::Tensor attend(SelfAttentionPath path, const at::Tensor& qkv, int64_t num_hea
   const auto parts = qkv.unflatten(-1, {3, num_heads, -1})
                          .permute({2, 0, 3, 1, 4})  // [3, B, H, N, K]
                          .unbind(0);                // each [B, H, N, K]
-  const auto out = attention(parts[0], parts[1], parts[2], scale, {}, {}, runs_again);
+  const auto queries = num_queries > 0 ? parts[0].narrow(2, 0, num_queries) : parts[0];
+  const auto out = attention(queries, parts[1], parts[2], scale, {}, {}, runs_again);
   return out.transpose(1, 2).flatten(2);  // [B, H, N, K] -> [B, N, D]
 }
 
@@ -124,8 +125,11 @@ at::Tensor self_attention(const at::Tensor& qkv, int64_t num_heads, double scale
   FOVEA_CHECK(num_queries >= 0 && num_queries <= qkv.size(1),
               "self_attention: {} queries of {} tokens; expected at most as many, 0 for all",
               num_queries, qkv.size(1));
-  const auto out = attend(self_attention_path(qkv, qkv.size(1)), qkv, num_heads, scale,
-                          even_offsets(qkv.size(0), qkv.size(1)), runs_again, num_queries);
+  auto path = self_attention_path(qkv, qkv.size(1));
+  // Panels are of 32 queries; the other kernel reads bfloat16, too.
+  if (num_queries > 0 && path == SelfAttentionPath::kPanels) path = SelfAttentionPath::kFloats;
+  const auto out = attend(path, qkv, num_heads, scale, even_offsets(qkv.size(0), qkv.size(1)),
+                          runs_again, num_queries);
   return num_queries > 0 ? out.narrow(1, 0, num_queries) : out;
 }
 

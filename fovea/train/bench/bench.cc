@@ -18,6 +18,7 @@
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/train/bench/bench_workload.h"
 #include "fovea/train/bench/model_summary.h"
+#include "fovea/train/bench/operation_log.h"
 #include "fovea/train/session.h"
 
 namespace fovea::train {
@@ -46,10 +47,17 @@ double product_rate(const ComputeOptions& compute, int64_t repeats, int64_t M, i
   return best;
 }
 
-// Forward, and where asked backward too.
-double flops_per_image(const BenchOptions& options) {
-  return options.is_training ? training_flops_per_image(options.config)
-                             : inference_flops_per_image(options.config);
+// Of a step. Inference on a CPU may need less than the layers tell of (read_attention.h), so what
+// its operations say counts; on a GPU they may be in a graph that says nothing.
+double flops_of_step(const BenchOptions& options, bool is_on_cpu, BenchWorkload& workload) {
+  const auto batch = static_cast<double>(options.batch_size);
+  if (options.is_training) return batch * training_flops_per_image(options.config);
+  if (!is_on_cpu) return batch * inference_flops_per_image(options.config);
+  OperationLog log;
+  workload.step();
+  double flops = 0;
+  for (const auto& [name, cost] : log.take()) flops += cost.flops;
+  return flops;
 }
 
 // Those of the step that has the fewest: in others a line of the log may be due.
@@ -114,7 +122,8 @@ BenchResult bench_model(const BenchOptions& options) {
   result.step_ms_max = 1e3 * seconds.back();
   result.step_ms_p99 = 1e3 * seconds[(seconds.size() - 1) * 99 / 100];
   result.cpu_ms = 1e3 * cpu / static_cast<double>(options.steps);
-  result.gflops_per_second = 1e-9 * batch * flops_per_image(options) / median;
+  result.gflops_per_second =
+      1e-9 * flops_of_step(options, compute.device.is_cpu(), workload) / median;
   result.peak_memory_bytes = kernels::peak_memory_bytes(compute.device);
   if (!compute.device.is_cpu()) count_host_waits(workload, result);
   result.gemm_gflops_per_second =
