@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A training step of a small ViT on an idle machine and on one where every core is also busy with something else.
+"""A step of a small ViT, training and inference, on an idle machine and on one where one core, or every one, is busy with something else.
 
 Threads of OpenMP spin at each barrier before they go to sleep. On an idle machine that is faster; where others need the cores, spinning
 takes them away from the thread that everybody waits for. `fovea` is the program as it comes; with --spins others are measured beside
 it: `default` is what the OpenMP library does (GOMP_SPINCOUNT=300000), a number is that count, `passive` no spinning at all. timm is as it
-comes and with OMP_WAIT_POLICY=PASSIVE.
+comes and with OMP_WAIT_POLICY=PASSIVE, and OpenVINO runs the file of `fovea export`; its Python needs what vs_openvino.py needs. Fair is
+what a step takes where each other process gets half of a core: of idle, with c cores and n processes, c / (c - n / 2).
 
-    python3 benchmarks/busy_machine.py [--spins default 1000 passive] [--rounds 5] [--write]
+    python3 benchmarks/busy_machine.py [--spins default 1000 passive] [--peers timm openvino] [--rounds 5] [--write]
 """
 
 import argparse
@@ -21,10 +22,12 @@ import tempfile
 import bench_model
 import provenance
 import torch_peer
+import vs_openvino
 
 ROOT = provenance.ROOT
 MODEL = {"img_size": 28, "patch_size": 7, "in_chans": 1, "num_classes": 10, "embed_dim": 192, "depth": 3, "num_heads": 6}
-LOADS = {"idle": "idle", "busy": "every core busy"}
+CORES = len(os.sched_getaffinity(0))
+LOADS = {0: "idle", 1: "one core busy", CORES: "every core busy"}  # by how many processes do nothing but work
 
 
 def timm_worker(args):
@@ -48,10 +51,12 @@ def environment(spins):
     return env
 
 
+def fair(count):
+    return CORES / (CORES - count / 2)
+
+
 @contextlib.contextmanager
-def load(name):
-    """Nothing, or a process for each core that does nothing but work."""
-    count = len(os.sched_getaffinity(0)) if name == "busy" else 0
+def load(count):
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -61,14 +66,31 @@ def load(name):
             other.wait()
 
 
-def sides(args, recipe):
-    """By name: the command and its environment."""
-    fovea = bench_model.command(args.fovea, recipe, "float32", "train", args)
-    result = {"fovea": (fovea, environment(""))}
-    result.update({f"fovea, {spins}": (fovea, environment(spins)) for spins in args.spins})
-    if args.timm:
-        timm = torch_peer.worker_command(__file__, args, "eager", "float32", "train")
-        result.update({"timm": (timm, environment("")), "timm, passive": (timm, environment("passive"))})
+def openvino_command(args, folder):
+    import numpy as np
+
+    vs_openvino.RECIPES["small"] = MODEL
+    weights, shape = vs_openvino.save_weights(args, "small", folder, environment(""))
+    file = vs_openvino.export(args, "small", weights, args.batch_size, folder, environment(""))
+    images = folder / "images.npy"
+    np.save(images, np.random.default_rng(2).standard_normal((args.batch_size, *shape)).astype(np.float32))
+    return vs_openvino.worker_command(args, "openvino", file, images, "float32")
+
+
+def sides(args, folder):
+    """By name, training first: the command and its environment."""
+    recipe = folder / "small.yaml"
+    recipe.write_text(bench_model.classifier_recipe(MODEL))
+    result = {}
+    for mode in ("train", "infer"):
+        fovea = bench_model.command(args.fovea, recipe, "float32", mode, args)
+        result[f"{mode}: fovea"] = (fovea, environment(""))
+        result.update({f"{mode}: fovea, {spins}": (fovea, environment(spins)) for spins in args.spins})
+        if "timm" in args.peers:
+            timm = torch_peer.worker_command(__file__, args, "eager", "float32", mode)
+            result.update({f"{mode}: timm": (timm, environment("")), f"{mode}: timm, passive": (timm, environment("passive"))})
+    if "openvino" in args.peers:
+        result["infer: openvino"] = (openvino_command(args, folder), environment(""))
     return result
 
 
@@ -76,25 +98,27 @@ def measure(args, chosen):
     """By load and side: step times and processor times of the rounds, in ms."""
     found = {}
     for turn in range(args.rounds):
-        for load_name in LOADS:
-            with load(load_name):
+        for count, title in LOADS.items():
+            with load(count):
                 for name in bench_model.in_turn(chosen, turn):
                     command, env = chosen[name]
                     result = bench_model.run_json(command, env=env)
-                    found.setdefault((load_name, name), []).append((result["step_ms"], result["cpu_ms"]))
-                    print(f"{load_name}, {name}: {result['step_ms']:.1f} ms", file=sys.stderr, flush=True)
+                    found.setdefault((count, name), []).append((result["step_ms"], result["cpu_ms"]))
+                    print(f"{title}, {name}: {result['step_ms']:.1f} ms", file=sys.stderr, flush=True)
     return found
 
 
 def table(chosen, found):
-    def median(load_name, name, which):
-        return statistics.median(result[which] for result in found[load_name, name])
+    def median(count, name, which):
+        return statistics.median(result[which] for result in found[count, name])
 
-    lines = ["| | " + " | ".join(f"{title}: step, ms | processor time, ms" for title in LOADS.values()) + " | slower by |",
-             "| --- |" + " --- |" * (2 * len(LOADS) + 1)]
+    head = ["", *(f"{title}: step, ms (processor time)" for title in LOADS.values()),
+            *(f"{LOADS[count]}, of idle (fair: {fair(count):.2f})" for count in LOADS if count)]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for name in chosen:
-        cells = [f"{median(load_name, name, which):.1f}" for load_name in LOADS for which in (0, 1)]
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {median('busy', name, 0) / median('idle', name, 0):.1f} |")
+        cells = [f"{median(count, name, 0):.1f} ({median(count, name, 1):.1f})" for count in LOADS]
+        cells += [f"{median(count, name, 0) / median(0, name, 0):.2f}" for count in LOADS if count]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -102,9 +126,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
     parser.add_argument("--spins", nargs="*", default=["default", "passive"], help="default, passive or a count")
-    parser.add_argument("--no-timm", dest="timm", action="store_false", help="Fovea alone")
+    parser.add_argument("--peers", nargs="*", choices=["timm", "openvino"], default=["timm", "openvino"])
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, default=CORES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--warmup", type=int, default=3)
@@ -116,12 +140,10 @@ def main():
         timm_worker(args)
         return
     with tempfile.TemporaryDirectory() as folder:
-        recipe = pathlib.Path(folder) / "small.yaml"
-        recipe.write_text(bench_model.classifier_recipe(MODEL))
-        chosen = sides(args, recipe)
+        chosen = sides(args, pathlib.Path(folder))
         found = measure(args, chosen)
     provenance.show(args, "busy_machine", [
-        "# A small training run beside other work", "",
+        "# A small model beside other work", "",
         f"{provenance.line()} float32, {args.threads} threads, batch {args.batch_size}, medians of {args.rounds} rounds by turns.", "",
         *table(chosen, found)])
 

@@ -21,6 +21,11 @@ constexpr double kSubNormEps = 1e-5;
 
 bool runs_again() { return forward_context().runs_again; }
 
+// The first num_asked queries, 0: all. q: [B, H, N, K].
+at::Tensor asked(const at::Tensor& q, int64_t num_asked) {
+  return num_asked > 0 ? q.narrow(2, 0, num_asked) : q;
+}
+
 }  // namespace
 
 AttentionKind attention_from_name(const std::string& name) {
@@ -88,9 +93,12 @@ at::Tensor AttentionCore::read(const at::Tensor& x, const Linear& qkv, const at:
 
 // Whether q, k and v go into the kernel as they are, and nothing happens to the probabilities.
 bool AttentionCore::is_plain() const {
-  const bool drops = owner_.is_training() && options_.attn_drop_rate > 0;
-  return !is_differential() && !q_norm_ && !drops && !is_recording(owner_.path() + ".probs") &&
-         !attention_elsewhere;
+  return !is_differential() && !q_norm_ && !drops_probabilities() &&
+         !is_recording(owner_.path() + ".probs") && !attention_elsewhere;
+}
+
+bool AttentionCore::drops_probabilities() const {
+  return owner_.is_training() && options_.attn_drop_rate > 0;
 }
 
 // How many of them are here.
@@ -127,25 +135,29 @@ at::Tensor AttentionCore::attend(const at::Tensor& qkv, const at::Tensor& key_ma
   const auto num_heads = heads_of(qkv.size(-1));
   if (is_plain() && !key_mask.defined())
     return kernels::self_attention(qkv, num_heads, scale_, runs_again(), num_read);
-  const auto y = is_differential() ? attend_difference(qkv, key_mask) : attend_parts(qkv, key_mask);
+  // Drop masks are drawn for all queries.
+  const int64_t num_asked = drops_probabilities() ? 0 : num_read;
+  const auto y = is_differential() ? attend_difference(qkv, key_mask, num_asked)
+                                   : attend_parts(qkv, key_mask, num_asked);
   return num_read > 0 ? y.narrow(1, 0, num_read) : y;
 }
 
-// Of queries, keys and values by themselves. qkv: [B, N, 3 D] -> [B, N, D].
-at::Tensor AttentionCore::attend_parts(const at::Tensor& qkv, const at::Tensor& key_mask) const {
+// Of queries, keys and values by themselves. qkv: [B, N, 3 D] -> [B, N, D], or of num_asked tokens.
+at::Tensor AttentionCore::attend_parts(const at::Tensor& qkv, const at::Tensor& key_mask,
+                                       int64_t num_asked) const {
   const auto parts = qkv.unflatten(-1, {3, -1, head_dim_})  // [B, N, 3, H, K]
                          .permute({2, 0, 3, 1, 4})          // [3, B, H, N, K]
                          .unbind(0);  // one gradient of all three, where parts[i] has three
   const auto q = q_norm_ ? q_norm_(parts[0]) : parts[0];
   const auto k = k_norm_ ? k_norm_(parts[1]) : parts[1];
   record_maps(q, k, key_mask);
-  return attend_maps(q, k, parts[2], key_mask).transpose(1, 2).flatten(2);
+  return attend_maps(asked(q, num_asked), k, parts[2], key_mask).transpose(1, 2).flatten(2);
 }
 
 // Every map by itself. q, k, v: [B, maps, N, K] -> [B, maps, N, K].
 at::Tensor AttentionCore::attend_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                       const at::Tensor& key_mask) const {
-  const bool drops = owner_.is_training() && options_.attn_drop_rate > 0;
+  const bool drops = drops_probabilities();
   if (attention_elsewhere) {
     FOVEA_CHECK(!drops && !is_recording(owner_.path() + ".probs"),
                 "{}: probabilities whose keys are on several ranks", owner_.path());
@@ -157,8 +169,8 @@ at::Tensor AttentionCore::attend_maps(const at::Tensor& q, const at::Tensor& k, 
 }
 
 // See Note [Differential attention]. qkv: [B, N, 3 D] -> [B, N, D].
-at::Tensor AttentionCore::attend_difference(const at::Tensor& qkv,
-                                            const at::Tensor& key_mask) const {
+at::Tensor AttentionCore::attend_difference(const at::Tensor& qkv, const at::Tensor& key_mask,
+                                            int64_t num_asked) const {
   const auto parts = qkv.unflatten(-1, {3, -1, query_dim_})  // [B, N, 3, 2 H, K / 2]
                          .permute({2, 0, 3, 1, 4})           // [3, B, 2 H, N, K / 2]
                          .unbind(0);
@@ -175,7 +187,8 @@ at::Tensor AttentionCore::attend_difference(const at::Tensor& qkv,
   const auto widened = [&](const at::Tensor& x) {
     return at::constant_pad_nd(x, {0, head_dim_ - query_dim_});
   };
-  const auto heads = difference(attend_maps(widened(q), widened(k), v, key_mask));  // [B, H, N, K]
+  const auto maps = attend_maps(widened(asked(q, num_asked)), widened(k), v, key_mask);
+  const auto heads = difference(maps);  // [B, H, N, K]
   return (sub_norm_(heads) * (1 - first_lambda_)).transpose(1, 2).flatten(2);
 }
 

@@ -91,13 +91,16 @@ class AttentionCore {
 
  private:
   bool is_plain() const;
+  bool drops_probabilities() const;
   int64_t heads_of(int64_t features) const;
   at::Tensor attend(const at::Tensor& qkv, const at::Tensor& key_mask, int64_t num_read = 0) const;
   at::Tensor attend_packed(const at::Tensor& qkv, at::IntArrayRef offsets) const;
   at::Tensor attend_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const at::Tensor& key_mask) const;
-  at::Tensor attend_parts(const at::Tensor& qkv, const at::Tensor& key_mask) const;
-  at::Tensor attend_difference(const at::Tensor& qkv, const at::Tensor& key_mask) const;
+  at::Tensor attend_parts(const at::Tensor& qkv, const at::Tensor& key_mask,
+                          int64_t num_asked) const;
+  at::Tensor attend_difference(const at::Tensor& qkv, const at::Tensor& key_mask,
+                               int64_t num_asked) const;
   at::Tensor difference(const at::Tensor& of_maps) const;
   void record_maps(const at::Tensor& q, const at::Tensor& k, const at::Tensor& key_mask) const;
 
