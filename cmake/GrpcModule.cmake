@@ -42,6 +42,10 @@ add_library(fovea_grpc_calls OBJECT ${grpc_sources})
 fovea_unity(fovea_grpc_calls)
 target_link_libraries(fovea_grpc_calls PUBLIC fovea_settings fovea_grpc_messages nlohmann_json::nlohmann_json
                       PRIVATE $<BUILD_INTERFACE:fovea_check_memory>)
+if(FOVEA_SANITIZE STREQUAL thread)
+  # protobuf's headers and abseil's would lay out objects with members that those of Debian's libraries do not have.
+  target_compile_options(fovea_grpc_calls PRIVATE -U__SANITIZE_THREAD__)
+endif()
 
 # At the top of the build folder, where load_grpc_module looks. It exports one function; of the many libraries that
 # pkg-config names it stands on those alone that it uses.

@@ -43,7 +43,7 @@ if(FOVEA_SANITIZE)
   target_link_options(fovea_settings INTERFACE -fsanitize=${sanitizers})
   # GCC 12 takes branches that the sanitizers add for sizes that a string or vector could have; other builds still warn.
   target_compile_options(fovea_check_memory INTERFACE
-    "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-restrict>")
+    "$<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-nonnull;-Wno-restrict>")
 endif()
 if(FOVEA_FUZZERS)
   target_compile_options(fovea_check_memory INTERFACE -fsanitize=fuzzer-no-link)  # coverage leads the search

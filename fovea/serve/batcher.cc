@@ -20,18 +20,21 @@ Batcher::~Batcher() {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
   }
-  changed_.notify_all();
+  changed_->notify_all();
   thread_.join();
 }
 
 void Batcher::push(std::unique_ptr<BatchItem> item) {
   FOVEA_CHECK(item->size >= 1 && item->size <= max_batch_size_, "{} inputs for batches of {}",
               item->size, max_batch_size_);
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   item->queued = Clock::now();
   queue_.push_back(std::move(item));
-  // Under the lock: when the item is computed the batcher may go.
-  changed_.notify_all();
+  // Woken under the lock, the thread would fall asleep on it at once. Behind the lock the batcher
+  // may be gone, for the item may be computed by then.
+  const auto changed = changed_;
+  lock.unlock();
+  changed->notify_all();
 }
 
 void Batcher::hurry() {
@@ -39,7 +42,7 @@ void Batcher::hurry() {
     const std::lock_guard lock(mutex_);
     is_hurried_ = true;
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 // 0: the batch that there is waits.
@@ -85,7 +88,7 @@ void Batcher::wait_and_work(std::unique_lock<std::mutex>& lock) {
     queue_.erase(queue_.begin(), end);
   }
   if (expired.empty() && batch.empty()) {
-    changed_.wait_until(lock, next_moment());
+    changed_->wait_until(lock, next_moment());
     return;
   }
   lock.unlock();
@@ -97,7 +100,7 @@ void Batcher::wait_and_work(std::unique_lock<std::mutex>& lock) {
 void Batcher::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return is_over_ || !queue_.empty(); });
+    changed_->wait(lock, [&] { return is_over_ || !queue_.empty(); });
     if (queue_.empty()) return;
     wait_and_work(lock);
   }

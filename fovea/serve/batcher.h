@@ -62,7 +62,8 @@ class Batcher {
   const std::chrono::microseconds delay_;
   const Work compute_, expire_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  const std::shared_ptr<std::condition_variable> changed_ =
+      std::make_shared<std::condition_variable>();
   std::deque<std::unique_ptr<BatchItem>> queue_;
   bool is_hurried_ = false, is_over_ = false;
   std::thread thread_;

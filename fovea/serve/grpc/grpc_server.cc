@@ -54,6 +54,15 @@ HttpRequest head_of(const GrpcRequest& asked, milliseconds answer_time) {
   return request;
 }
 
+void call_back(GrpcDone done, void* call, const HttpResponse& response) {
+  const auto* const length = find_header(response.headers, "Inference-Header-Content-Length");
+  const GrpcReply reply{
+      .status = response.status,
+      .body = bytes_of(response.body),
+      .json_length = length == nullptr ? -1 : parse_number<int64_t>(*length).value_or(-1)};
+  done(call, &reply);
+}
+
 // What is called once, with an answer or, where nobody has one, with a fault; and what the call
 // holds until then.
 class Reply {
@@ -67,12 +76,7 @@ class Reply {
   void give(const HttpResponse& response) {
     if (is_given_.exchange(true)) return;
     if (response.status >= 500) log_warning(fmt::format("request {}: {}", id, response.status));
-    const auto* const length = find_header(response.headers, "Inference-Header-Content-Length");
-    const GrpcReply reply{
-        .status = response.status,
-        .body = bytes_of(response.body),
-        .json_length = length == nullptr ? -1 : parse_number<int64_t>(*length).value_or(-1)};
-    done_(call_, &reply);
+    call_back(done_, call_, response);
   }
 
   // Throws StatusError: 503.
@@ -184,7 +188,8 @@ class GrpcServer::Impl {
       words.certificate = certificate->c_str();
       words.key = key->c_str();
     }
-    server_ = module_.start(&words, {.self = this, .handle = &Impl::handle_from_module}, &port_);
+    server_ = module_.start(
+        &words, {.self = this, .handle = &handle_from_module, .admit = &admit_from_module}, &port_);
     if (server_ != nullptr) return;
     fail<ConfigError>(
         "port {} of {} cannot be listened on; expected a free port of this machine (another "
@@ -209,6 +214,17 @@ class GrpcServer::Impl {
     } catch (const std::exception&) {  // what it says may hold parts of the request
       reply->give(error_response(500, "an error within the server, which knows it by the id " +
                                           printable_start(reply->id)));
+    }
+  }
+
+  static void admit_from_module(void* self, const GrpcRequest* head, GrpcDone done, void* call) {
+    const auto& state = *static_cast<Impl*>(self)->state_;
+    try {
+      state.access.check(head_of(*head, state.limits.answer_time));
+    } catch (const StatusError& error) {
+      call_back(done, call, error_response(error.status(), error.what()));
+    } catch (const std::exception&) {
+      call_back(done, call, error_response(500, "an error within the server"));
     }
   }
 

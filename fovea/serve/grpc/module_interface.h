@@ -44,6 +44,9 @@ struct GrpcHost {
   void* self;
   // Calls done(call, reply) once, from any thread, before it returns or later.
   void (*handle)(void* self, const GrpcRequest* request, GrpcDone done, void* call);
+  // Of a call whose message has not come: calls done(call, reply) before it returns where nobody
+  // may ask so, with the reply that handle() would give; else not at all.
+  void (*admit)(void* self, const GrpcRequest* head, GrpcDone done, void* call);
 };
 
 struct GrpcModuleOptions {

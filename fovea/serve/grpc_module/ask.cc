@@ -77,6 +77,10 @@ void take_reply(void* call, const GrpcReply* reply) {
   waiting->limit.stop();
 }
 
+void keep_refusal(void* status, const GrpcReply* reply) {
+  *static_cast<grpc::Status*>(status) = status_of(answer_of(*reply));
+}
+
 }  // namespace
 
 bool TakenRequests::begin() {
@@ -94,6 +98,21 @@ bool TakenRequests::drain(milliseconds patience) {
   std::unique_lock lock(mutex_);
   is_draining_ = true;
   return none_left_.wait_for(lock, patience, [this] { return count_ == 0; });
+}
+
+grpc::Status admit(const Program& program, const grpc::CallbackServerContext& context,
+                   const std::string& path) {
+  const GrpcRequest head{.method = bytes_of("POST"),
+                         .path = bytes_of(path),
+                         .authorization = metadata_of(context, "authorization"),
+                         .id = metadata_of(context, "x-request-id"),
+                         .body = nullptr,
+                         .num_parts = 0,
+                         .json_length = -1,
+                         .milliseconds = 0};
+  grpc::Status status;
+  program.host.admit(program.host.self, &head, &keep_refusal, &status);
+  return status;
 }
 
 void ask(const Program& program, const grpc::CallbackServerContext& context,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
 
 #include "fovea/serve/grpc/module_interface.h"
 #include "fovea/serve/grpc_module/http_answer.h"
@@ -38,6 +39,10 @@ struct Program {
   std::chrono::milliseconds message_time;
   TakenRequests taken = {};
 };
+
+// What the program says to a call of `path` whose message has not come: OK, or why it is refused.
+grpc::Status admit(const Program& program, const grpc::CallbackServerContext& context,
+                   const std::string& path);
 
 using Answered = std::function<void(const HttpAnswer&)>;
 

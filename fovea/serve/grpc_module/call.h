@@ -4,6 +4,8 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <utility>
+
 #include "fovea/serve/grpc_module/ask.h"
 #include "fovea/serve/grpc_module/time_limit.h"
 
@@ -40,6 +42,13 @@ class Call : public grpc::ServerGenericBidiReactor {
  private:
   TimeLimit limit_;
   grpc::ByteBuffer message_;
+};
+
+// One that ends before its message is there.
+class RefusedCall final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusedCall(grpc::Status status) { Finish(std::move(status)); }
+  void OnDone() override { delete this; }
 };
 
 // False: they are no message of its type. The bytes are let go.

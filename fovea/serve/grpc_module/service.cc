@@ -10,19 +10,26 @@ namespace {
 
 namespace pb = ::inference;
 
+// By one of these a call is admitted before its message says more of the path. Which of them want no
+// key the program knows.
+constexpr const char* kLivePath = "/v2/health/live";
+constexpr const char* kReadyPath = "/v2/health/ready";
+constexpr const char* kAnyPath = "/v2/models";
+
 // A method of one message and one answer: what it asks of the program, and how what that says
 // becomes its response.
 template <class Request, class Response>
-struct Method {
+struct Unary {
   std::function<HttpQuestion(const Request&)> question;
   std::function<grpc::Status(const HttpAnswer&, Response&)> fill;
   bool is_work = false;  // what is taken of it is finished before the server stops
+  std::string path = kAnyPath;
 };
 
 template <class Request, class Response>
 class UnaryCall final : public Call {
  public:
-  UnaryCall(Program& program, const CallContext& context, const Method<Request, Response>& method)
+  UnaryCall(Program& program, const CallContext& context, const Unary<Request, Response>& method)
       : Call(program, context), method_(method) {
     read();
   }
@@ -53,7 +60,7 @@ class UnaryCall final : public Call {
     StartWriteAndFinish(&response_, {}, grpc::Status::OK);
   }
 
-  const Method<Request, Response>& method_;
+  const Unary<Request, Response>& method_;
   Request request_;
   grpc::ByteBuffer response_;
   bool is_taken_ = false;
@@ -112,69 +119,78 @@ HttpQuestion statistics_question(const pb::ModelStatisticsRequest& request) {
   return ask_of_model("stats")(request);
 }
 
-using Calls = std::map<std::string, Service::Begin>;
+using Methods = std::map<std::string, Service::Method>;
 
 template <class Request, class Response>
-void add(Calls& calls, const char* name, Method<Request, Response> method) {
-  calls[name] = [method = std::move(method)](Program& program, const CallContext& context) {
-    return new UnaryCall<Request, Response>(program, context, method);
-  };
+void add(Methods& methods, const char* name, Unary<Request, Response> method) {
+  auto path = method.path;
+  methods[name] = {.begin =
+                       [method = std::move(method)](Program& program, const CallContext& context) {
+                         return new UnaryCall<Request, Response>(program, context, method);
+                       },
+                   .path = std::move(path)};
 }
 
 // Answered at once, also while the server stops.
-void add_questions(Calls& calls) {
+void add_questions(Methods& methods) {
   using namespace pb;
   add<ServerLiveRequest, ServerLiveResponse>(
-      calls, "ServerLive", {ask_at("/v2/health/live"), whether(&ServerLiveResponse::set_live)});
+      methods, "ServerLive",
+      {ask_at(kLivePath), whether(&ServerLiveResponse::set_live), false, kLivePath});
   add<ServerReadyRequest, ServerReadyResponse>(
-      calls, "ServerReady", {ask_at("/v2/health/ready"), whether(&ServerReadyResponse::set_ready)});
-  add<ServerMetadataRequest, ServerMetadataResponse>(calls, "ServerMetadata",
+      methods, "ServerReady",
+      {ask_at(kReadyPath), whether(&ServerReadyResponse::set_ready), false, kReadyPath});
+  add<ServerMetadataRequest, ServerMetadataResponse>(methods, "ServerMetadata",
                                                      {ask_at("/v2"), json_into()});
   add<ModelReadyRequest, ModelReadyResponse>(
-      calls, "ModelReady", {ask_of_model("ready"), whether(&ModelReadyResponse::set_ready)});
-  add<ModelMetadataRequest, ModelMetadataResponse>(calls, "ModelMetadata",
+      methods, "ModelReady", {ask_of_model("ready"), whether(&ModelReadyResponse::set_ready)});
+  add<ModelMetadataRequest, ModelMetadataResponse>(methods, "ModelMetadata",
                                                    {ask_of_model(""), json_into()});
-  add<ModelConfigRequest, ModelConfigResponse>(calls, "ModelConfig",
+  add<ModelConfigRequest, ModelConfigResponse>(methods, "ModelConfig",
                                                {ask_of_model("config"), json_into("config")});
-  add<ModelStatisticsRequest, ModelStatisticsResponse>(calls, "ModelStatistics",
+  add<ModelStatisticsRequest, ModelStatisticsResponse>(methods, "ModelStatistics",
                                                        {statistics_question, json_into()});
-  add<RepositoryIndexRequest, RepositoryIndexResponse>(calls, "RepositoryIndex",
+  add<RepositoryIndexRequest, RepositoryIndexResponse>(methods, "RepositoryIndex",
                                                        {index_question, json_into("models")});
 }
 
-void add_work(Calls& calls) {
+void add_work(Methods& methods) {
   using namespace pb;
   add<RepositoryModelLoadRequest, RepositoryModelLoadResponse>(
-      calls, "RepositoryModelLoad", {load_question, nothing_of, /*is_work=*/true});
+      methods, "RepositoryModelLoad", {load_question, nothing_of, /*is_work=*/true});
   add<RepositoryModelUnloadRequest, RepositoryModelUnloadResponse>(
-      calls, "RepositoryModelUnload", {unload_question, nothing_of, /*is_work=*/true});
-  add<ModelInferRequest, ModelInferResponse>(calls, "ModelInfer",
+      methods, "RepositoryModelUnload", {unload_question, nothing_of, /*is_work=*/true});
+  add<ModelInferRequest, ModelInferResponse>(methods, "ModelInfer",
                                              {infer_question, outputs_of, /*is_work=*/true});
-  calls["ModelStreamInfer"] = [](Program& program, const CallContext& context) {
-    return new InferStream(program, context);
-  };
+  methods["ModelStreamInfer"] = {
+      .begin = [](Program& program,
+                  const CallContext& context) { return new InferStream(program, context); },
+      .path = kAnyPath};
 }
 
-Calls all_calls() {
-  Calls calls;
-  add_questions(calls);
-  add_work(calls);
-  return calls;
+Methods all_methods() {
+  Methods methods;
+  add_questions(methods);
+  add_work(methods);
+  return methods;
 }
 
 constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 
 }  // namespace
 
-Service::Service(Program& program) : program_(program), calls_(all_calls()) {}
+Service::Service(Program& program) : program_(program), methods_(all_methods()) {}
 
 grpc::ServerGenericBidiReactor* Service::CreateReactor(CallContext* context) {
-  const std::string_view method = context->method();
-  const auto call = method.starts_with(kService)
-                        ? calls_.find(std::string(method.substr(kService.size())))
-                        : calls_.end();
-  if (call == calls_.end()) return grpc::CallbackGenericService::CreateReactor(context);
-  return call->second(program_, *context);
+  const std::string_view name = context->method();
+  const auto found = name.starts_with(kService)
+                         ? methods_.find(std::string(name.substr(kService.size())))
+                         : methods_.end();
+  if (found == methods_.end()) return grpc::CallbackGenericService::CreateReactor(context);
+  const auto& method = found->second;
+  auto status = admit(program_, *context, method.path);
+  if (!status.ok()) return new RefusedCall(std::move(status));
+  return method.begin(program_, *context);
 }
 
 }  // namespace fovea::serve::rpc

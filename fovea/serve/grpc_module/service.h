@@ -11,7 +11,10 @@ namespace fovea::serve::rpc {
 
 class Service final : public grpc::CallbackGenericService {
  public:
-  using Begin = std::function<Call*(Program&, const CallContext&)>;
+  struct Method {
+    std::function<Call*(Program&, const CallContext&)> begin;
+    std::string path;  // of HTTP, by which it is admitted before its message is there
+  };
 
   // `program` outlives it.
   explicit Service(Program& program);
@@ -20,7 +23,7 @@ class Service final : public grpc::CallbackGenericService {
 
  private:
   Program& program_;
-  const std::map<std::string, Begin> calls_;  // by the method's name
+  const std::map<std::string, Method> methods_;  // by their names
 };
 
 }  // namespace fovea::serve::rpc

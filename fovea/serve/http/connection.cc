@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kPieceBytes = size_t{64} << 10;
-constexpr size_t kJoinedBytes = size_t{16} << 10;  // a short body goes out with its head
+constexpr size_t kJoinedBytes = size_t{64} << 10;  // a short body goes out with its head
 
 HttpResponse options_response() {
   return {.status = 204, .headers = {{"Allow", "GET, HEAD, POST, OPTIONS"}}, .body = {}};
@@ -51,7 +51,7 @@ Connection::Connection(std::unique_ptr<Stream> stream, Strand strand,
       strand_(std::move(strand)),
       io_(io),
       state_(std::move(state)),
-      limit_(strand_),
+      limit_timer_(strand_),
       piece_(kPieceBytes) {}
 
 Connection::~Connection() { state_->connections.remove(number_); }
@@ -68,9 +68,20 @@ void Connection::start() {
 
 void Connection::set_limit(milliseconds time) {
   is_late_ = false;
-  limit_.expires_after(time);
-  limit_.async_wait([self = shared_from_this()](const error_code& error) {
-    if (error || self->limit_.expiry() > Clock::now()) return;  // set anew meanwhile
+  limit_ = Clock::now() + time;
+  if (!is_watched_ || limit_ < limit_timer_.expiry()) watch_limit();
+}
+
+void Connection::lift_limit() { limit_ = Clock::time_point::max(); }
+
+void Connection::watch_limit() {
+  is_watched_ = true;
+  limit_timer_.expires_at(limit_);
+  limit_timer_.async_wait([self = shared_from_this()](const error_code& error) {
+    if (error || self->limit_timer_.expiry() > Clock::now()) return;  // set anew meanwhile
+    self->is_watched_ = false;
+    if (self->limit_ == Clock::time_point::max()) return;
+    if (self->limit_ > Clock::now()) return self->watch_limit();
     self->is_late_ = true;
     error_code ignored;
     self->stream_->socket().cancel(ignored);
@@ -93,7 +104,7 @@ asio::awaitable<void> Connection::run() {
     }
     co_await close();
   }
-  limit_.cancel();
+  limit_timer_.cancel();
 }
 
 // Whether there may be another.
@@ -180,7 +191,7 @@ asio::awaitable<bool> Connection::read_more(const RequestParser& parser) {
 }
 
 asio::awaitable<HttpResponse> Connection::respond(HttpRequest&& request, const std::string& id) {
-  limit_.cancel();
+  lift_limit();
   const std::string& method = request.method;
   if (method == "OPTIONS") co_return options_response();
   if (method != "GET" && method != "HEAD" && method != "POST") {

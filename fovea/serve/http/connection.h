@@ -43,13 +43,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   asio::awaitable<void> close();
 
   void set_limit(std::chrono::milliseconds time);
+  void lift_limit();
+  void watch_limit();
   void on_drain();
 
   std::unique_ptr<Stream> stream_;
   Strand strand_;
   std::weak_ptr<asio::io_context> io_;  // which owns this connection while it waits
   std::shared_ptr<ServerState> state_;
-  asio::steady_timer limit_;  // when it runs out, what the stream waits for is broken off
+  // When it has passed, what the stream waits for is broken off. It changes several times in each
+  // request, and each time that a timer is set anew wakes a thread; so the timer may be due before
+  // it, and is set again then.
+  std::chrono::steady_clock::time_point limit_ = std::chrono::steady_clock::time_point::max();
+  asio::steady_timer limit_timer_;
+  bool is_watched_ = false;  // the timer is set, for `limit_` or a moment before
   std::vector<char> piece_;
   std::string pending_;  // bytes that have come and were not taken
   std::chrono::steady_clock::time_point request_start_, body_start_;

@@ -85,6 +85,21 @@ class GrpcServerTest : public ::testing::Test {
     return reply;
   }
 
+  // The reply where nobody may ask so; else there is none.
+  Reply& admit(const std::string& path, const std::string& authorization) {
+    const GrpcRequest head{.method = {},
+                           .path = bytes_of(path),
+                           .authorization = bytes_of(authorization),
+                           .id = {},
+                           .body = nullptr,
+                           .num_parts = 0,
+                           .json_length = -1,
+                           .milliseconds = 0};
+    auto& reply = replies_.emplace_back();
+    last_started->host.admit(last_started->host.self, &head, keep_reply, &reply);
+    return reply;
+  }
+
   std::string config_error() {
     try {
       start([](HttpRequest&&, const HttpHandler::Done&) {});
@@ -143,6 +158,19 @@ TEST_F(GrpcServerTest, WantsTheKeyThatHttpWants) {
   EXPECT_EQ(ask("/v2", {}, "Bearer 0123456789abcdef0123456789abcdeX").status, 401);
   EXPECT_EQ(ask("/v2", {}, "Bearer 0123456789abcdef0123456789abcdef").status, 200);
   EXPECT_EQ(ask("/v2/health/live").status, 200);
+}
+
+TEST_F(GrpcServerTest, WantsTheKeyBeforeTheMessage) {
+  options_.bearer_file = folder_.write("keys", std::string("0123456789abcdef0123456789abcdef\n"));
+  options_.open_paths = {"/v2/health/live"};
+  int num_asked = 0;
+  start([&](HttpRequest&&, const HttpHandler::Done&) { ++num_asked; });
+  const auto& refused = admit("/v2", "Bearer 0123456789abcdef0123456789abcdeX");
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_THAT(refused.body, HasSubstr("expected the header"));
+  EXPECT_EQ(admit("/v2", "Bearer 0123456789abcdef0123456789abcdef").count, 0);
+  EXPECT_EQ(admit("/v2/health/live", "").count, 0);
+  EXPECT_EQ(num_asked, 0);
 }
 
 TEST_F(GrpcServerTest, AnswersEachCallOnce) {

@@ -250,6 +250,26 @@ TEST_F(GrpcModuleTest, TakesAKeyThroughTls) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
+// Who has no key is told so without a byte of a message.
+TEST_F(GrpcModuleTest, WantsTheKeyBeforeTheMessage) {
+  options_.bearer_file = folder_.write("keys", std::string("0123456789abcdef0123456789abcdef\n"));
+  options_.open_paths = {"/v2/health/live"};
+  auto& client = start(json_answer("{}"));
+  const auto status_of_silent_call = [&] {
+    grpc::ClientContext context;
+    client.prepare(context);
+    return client.stub().ModelStreamInfer(&context)->Finish();
+  };
+  const auto status = status_of_silent_call();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(status.error_message(), HasSubstr("Bearer KEY"));
+  pb::ServerLiveResponse live;
+  EXPECT_TRUE(client.call(&Stub::ServerLive, {}, live).ok());
+  client.metadata["authorization"] = "Bearer 0123456789abcdef0123456789abcdef";
+  client.patience = milliseconds(50);
+  EXPECT_EQ(status_of_silent_call().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
 TEST_F(GrpcModuleTest, ListensOnNoPortThatIsInUse) {
   start(json_answer("{}"));
   options_.port = server_->port();

@@ -136,6 +136,21 @@ TEST_F(HttpServerTest, ClosesIdleConnections) {
   EXPECT_TRUE(client.is_closed());
 }
 
+// An answer may take less time to be sent than there is for the next request.
+TEST_F(HttpServerTest, ALongLimitAfterAShortOneIsKept) {
+  options_.limits.body_time = milliseconds(20);
+  options_.limits.idle_time = milliseconds(300);
+  HttpServer server(options_, handler_);
+  RawClient client(server.port());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(client.ask(get("/a")).status, 200);
+    std::this_thread::sleep_for(milliseconds(60));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(client.is_closed());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(100));
+}
+
 TEST_F(HttpServerTest, LimitsConnections) {
   options_.limits.max_connections = 1;
   HttpServer server(options_, handler_);
