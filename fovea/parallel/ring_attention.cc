@@ -6,7 +6,6 @@
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <limits>
@@ -15,6 +14,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention/partial_attention.h"
+#include "fovea/kernels/saved_activation.h"
 
 namespace fovea::parallel {
 namespace {
@@ -77,7 +77,7 @@ at::Tensor share(const at::Tensor& part, const at::Tensor& whole) {
   return at::exp(part - whole).masked_fill_(part.isneginf(), 0.0).unsqueeze(-1);
 }
 
-class RingAttentionFunction : public torch::autograd::Function<RingAttentionFunction> {
+class RingAttentionFunction : public kernels::SavingFunction<RingAttentionFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::optional<at::Tensor>& mask,
@@ -99,7 +99,9 @@ class RingAttentionFunction : public torch::autograd::Function<RingAttentionFunc
       pairs.arrive();
     }
     out = out.to(q.scalar_type());
-    ctx->save_for_backward({q, k, v, key_mask, out, log_sum});
+    using kernels::save_activation;
+    ctx->save_for_backward({save_activation(q), save_activation(k), save_activation(v), key_mask,
+                            save_activation(out), log_sum});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["ring"] = at::IValue::make_capsule(holder);
     return out;
@@ -107,12 +109,16 @@ class RingAttentionFunction : public torch::autograd::Function<RingAttentionFunc
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
-    const auto &q = saved[0], &key_mask = saved[3], &out = saved[4], &log_sum = saved[5];
+    const auto read = [&](size_t i) {
+      return kernels::read_activation(saved[i], gradients[0].scalar_type());
+    };
+    const auto q = read(0), out = read(4);
+    const auto &key_mask = saved[3], &log_sum = saved[5];
     const auto capsule = ctx->saved_data.at("ring").toCapsule();
     const auto& ring = static_cast<RingHolder&>(*capsule).ring;
     const auto scale = ctx->saved_data.at("scale").toDouble();
     const auto size = ring.ranks.size();
-    Traveller pairs(ring, at::stack({saved[1], saved[2]}), "");
+    Traveller pairs(ring, at::stack({read(1), read(2)}), "");
     const auto sums = pairs.here().options().dtype(log_sum.scalar_type());
     Traveller of_pairs(ring, at::zeros(pairs.here().sizes(), sums), ", gradients");
     auto dq = at::zeros(q.sizes(), sums);

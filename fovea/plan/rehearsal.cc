@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/meta_kernels.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/models/registry.h"
 #include "fovea/parallel/mesh.h"
 #include "fovea/plan/live_memory.h"
@@ -71,6 +72,7 @@ RankMemory memory_of(const train::MeshState& state) {
 }
 
 train::StepOptions options_of(const train::TrainConfig& config, int64_t micro_batch_size) {
+  kernels::choose_saved_activations(config.device.saved_activations);
   auto options = train::step_options(
       config,
       {.device = at::kMeta, .dtype = train::dtype_from_name(config.device.dtype, at::kMeta)});

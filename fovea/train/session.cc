@@ -13,6 +13,7 @@
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/device.h"
 #include "fovea/kernels/recompute_cheap.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/weights.h"
 #include "fovea/optim/param_groups.h"
@@ -96,7 +97,15 @@ ComputeOptions compute_options(const DeviceConfig& config) {
   const auto device = kernels::resolve_device(config.type);
   kernels::choose_attention(config.attention, device);
   kernels::choose_recompute_cheap(config.recompute_cheap);
-  return {.device = device, .dtype = dtype_from_name(config.dtype, device)};
+  kernels::choose_saved_activations(config.saved_activations);
+  const ComputeOptions compute{.device = device, .dtype = dtype_from_name(config.dtype, device)};
+  const bool is_rounded = device.is_cpu() && compute.dtype == at::kFloat;
+  if (config.saved_activations != "full" && !is_rounded) {
+    log_info(fmt::format("device.saved_activations: {} changes nothing here: activations are {} {}",
+                         config.saved_activations, dtype_name(compute.dtype),
+                         device.is_cpu() ? "themselves" : "on a GPU"));
+  }
+  return compute;
 }
 
 StepOptions step_options(const TrainConfig& config) {

@@ -116,6 +116,30 @@ TEST(StripProductTest, GeluIsThatOfTheWholeSumsToTheBit) {
   });
 }
 
+// Its values are those of the float32 that it is read as; packed before, and on the way.
+TEST(StripProductTest, ASecondFactorOfBfloat16IsReadAsItLies) {
+  for (const auto& sizes : kStripCases) {
+    const auto a = random({sizes.rows, sizes.depth}, at::kFloat, 1);
+    const auto b = random({sizes.depth, sizes.columns + 3}, at::kBFloat16, 2);
+    const auto within = b.narrow(1, 2, sizes.columns);  // of longer rows
+    const auto expected =
+        multiply_strips(support::StoredFactor(a, false),
+                        support::StoredFactor(within.to(at::kFloat), false), {}, false);
+    const auto* bits = static_cast<const uint16_t*>(within.const_data_ptr());
+    const cpu::FloatFactor second{nullptr, sizes.columns + 3, false, bits};
+    cpu::AlignedBuffer<float> packed;
+    cpu::pack_strips(second, sizes.depth, sizes.columns,
+                     packed.reserve(cpu::packed_strips_size(sizes.depth, sizes.columns)));
+    for (const float* strips :
+         {static_cast<const float*>(nullptr), static_cast<const float*>(packed.data())}) {
+      const auto out = at::zeros({sizes.rows, sizes.columns}, at::kFloat);
+      cpu::strip_product({a.const_data_ptr<float>(), sizes.depth, false}, second, strips, sizes,
+                         {.data = out.mutable_data_ptr<float>(), .stride = sizes.columns});
+      support::expect_same_bits(out, expected, "product");
+    }
+  }
+}
+
 TEST(StripProductTest, ThreadsChangeNoBit) {
   for_each_strip_case([](const support::StoredFactor& a, const support::StoredFactor& b) {
     support::expect_same_bits_for_any_threads(

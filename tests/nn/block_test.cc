@@ -133,7 +133,8 @@ TEST(NormTest, TellsALinearWhatItsRowsAreMadeOf) {
   const auto input = norm->for_linear(x);
   support::expect_same_bits(input.x, norm(x), "rows");
   ASSERT_TRUE(input.normed.rows.has_value());
-  support::expect_same_bits(kernels::norm_again(*input.normed.rows), input.x, "rows made again");
+  support::expect_same_bits(kernels::norm_again(*input.normed.rows, input.x.scalar_type()), input.x,
+                            "rows made again");
   {
     const at::NoGradGuard no_grad;
     EXPECT_FALSE(norm->for_linear(x).normed.rows.has_value()) << "nobody takes gradients";

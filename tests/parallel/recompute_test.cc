@@ -11,6 +11,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu_allocator.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/models/vit.h"
 #include "fovea/nn/forward_context.h"
 
@@ -95,6 +96,24 @@ TEST(RecomputeTest, GivesTheSameBitsWithDrops) {
   for (const auto* what : {"block", "every_n", "attention", "mlp"}) {
     SCOPED_TRACE(what);
     expect_same_bits(run_pass({.recompute = what}), kept);
+  }
+}
+
+// Where it is of whole blocks, whose input is kept as it was computed.
+TEST(RecomputeTest, OfActivationsSavedInBfloat16GivesTheSameBits) {
+  const auto full = run_pass({});
+  kernels::choose_saved_activations("bfloat16");
+  const auto kept = run_pass({});
+  for (const auto* what : {"block", "every_n"}) {
+    SCOPED_TRACE(what);
+    expect_same_bits(run_pass({.recompute = what}), kept);
+  }
+  kernels::choose_saved_activations("full");
+  EXPECT_TRUE(at::equal(kept.loss, full.loss));
+  EXPECT_FALSE(at::equal(kept.gradients.at("blocks.0.mlp.fc1.weight"),
+                         full.gradients.at("blocks.0.mlp.fc1.weight")));
+  if (full.bytes_kept > 0) {
+    EXPECT_LT(kept.bytes_kept, full.bytes_kept);
   }
 }
 

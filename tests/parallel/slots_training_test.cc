@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/train/step/pass_size.h"
 #include "fovea/train/step/stepper.h"
 #include "tests/parallel/inner_world.h"
@@ -110,6 +111,9 @@ TEST(SlotsTrainingTest, AnyNumberOfRanksHasTheBitsOfOne) {
     config.elastic.similarity_target = 0.3;  // and so what halves come to
     expect_same_on_any_ranks(outer, "five", config, Numbers::kAtOnce);
     expect_same_on_any_ranks(outer, "five_late", config, Numbers::kLate);
+    kernels::choose_saved_activations("bfloat16");
+    expect_same_on_any_ranks(outer, "rounded", config, Numbers::kAtOnce);
+    kernels::choose_saved_activations("full");
   });
 }
 

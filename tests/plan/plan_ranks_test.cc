@@ -26,6 +26,7 @@ struct Mode {
   ParallelConfig parallel = {};   // but for the sizes
   int64_t micro_batch_size = 0;   // 0: the whole part
   const char* dtype = "float32";  // device.dtype
+  const char* saved_activations = "full";
 };
 
 ParallelConfig with(const std::function<void(ParallelConfig&)>& change) {
@@ -49,6 +50,7 @@ train::TrainConfig config_of(const data::testing::TempDir& folder, const Mode& m
   config.trainer.ema.enabled = true;
   if (mode.micro_batch_size > 0) config.trainer.micro_batch_size = mode.micro_batch_size;
   config.device.dtype = mode.dtype;
+  config.device.saved_activations = mode.saved_activations;
   config.parallel = mode.parallel;
   config.parallel.dp_replicate = mode.mesh[0];
   config.parallel.dp_shard = mode.mesh[1];
@@ -152,6 +154,7 @@ TEST(PlanRanksTest, TwoRanksDoAsPredicted) {
                   {{"ddp", {2, 1, 1, 1}},
                    {"ddp, recompute, micro-batches", {2, 1, 1, 1}, kRecompute, 4},
                    {"ddp, bfloat16", {2, 1, 1, 1}, kHalfWire},
+                   {"ddp, saved in bfloat16", {2, 1, 1, 1}, {}, 0, "float32", "bfloat16"},
                    {"zero 1", {1, 2, 1, 1}, kZero1, 8},
                    {"zero 2", {1, 2, 1, 1}, kZero2, 8},
                    {"zero 3", {1, 2, 1, 1}},

@@ -96,6 +96,31 @@ TEST(TrainConfigTest, PassesAtOnceAreRefusedWhereTheyCannotBe) {
   EXPECT_THAT(fault_of({"trainer.concurrent_passes=0"}), HasSubstr("in [1, 64]"));
 }
 
+TEST(TrainConfigTest, SavedActivationsAreRefusedWhereTheyWouldNotBeRounded) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"device.type=cuda"},
+      {"device.dtype=bfloat16"},
+      {"device.dtype=float16"},
+      {"device.recompute_cheap=off"},
+      {"parallel.recompute=mlp"},
+      {"parallel.recompute=attention"},
+      {"parallel.min_num_params=1", "parallel.dp_shard=2"}};
+  for (auto overrides : cases) {
+    SCOPED_TRACE(overrides[0]);
+    const auto key = overrides[0].substr(0, overrides[0].find('='));
+    const auto word = key.substr(key.find('.') + 1);
+    EXPECT_THAT(fault_of(overrides), ::testing::Not(HasSubstr("saved_activations")));
+    overrides.push_back("device.saved_activations=bfloat16");
+    EXPECT_THAT(fault_of(overrides),
+                ::testing::AllOf(HasSubstr("device.saved_activations"), HasSubstr("found bfloat16"),
+                                 HasSubstr(word)));
+  }
+  for (const char* allowed : {"device.dtype=auto", "parallel.recompute=block", "parallel.tp=2"}) {
+    EXPECT_THAT(fault_of({"device.saved_activations=bfloat16", allowed}),
+                ::testing::Not(HasSubstr("saved_activations")));
+  }
+}
+
 TEST(TrainConfigTest, LinesOfTheLogFollowFromTheLengthOfTheRun) {
   const LogConfig automatic;
   EXPECT_EQ(steps_of_a_line(automatic, 22), 1);

@@ -180,6 +180,35 @@ TEST(TrainerTest, AnyNumberOfKernelThreadsGivesTheSameRun) {
   at::set_num_threads(1);
 }
 
+// The first step's loss is that of float32, to the bit; its gradients are not.
+TEST(TrainerTest, ActivationsSavedInBfloat16TrainAndResumeBitwiseForAnyThreads) {
+  const data::testing::TempDir folder;
+  const auto config_of = [&](const char* name, const char* saved_activations) {
+    auto config = testing::tiny_config(folder, name);
+    auto vit = *config.model.get_if<models::VitConfig>();
+    vit.attn_drop_rate = 0;  // which libtorch would compute
+    config.model = {vit};
+    config.device.saved_activations = saved_activations;
+    return config;
+  };
+  const auto full = config_of("full", "full");
+  auto rounded = config_of("rounded", "bfloat16"), three = config_of("three", "bfloat16");
+  three.device.threads = 3;
+  for (const auto& config : {full, rounded, three}) fit(config);
+  at::set_num_threads(1);
+  expect_same_run(three.run.dir, rounded.run.dir);
+  const auto of_full = losses(full.run.dir), of_rounded = losses(rounded.run.dir);
+  const auto loss_of = [](const std::string& line) { return line.substr(0, line.find(' ')); };
+  EXPECT_EQ(loss_of(of_rounded.begin()->second), loss_of(of_full.begin()->second));
+  EXPECT_NE(of_rounded.begin()->second, of_full.begin()->second);
+  EXPECT_NEAR(std::stod(of_rounded.rbegin()->second), std::stod(of_full.rbegin()->second), 0.05);
+  testing::go_back_to(three.run.dir, 4);
+  fit(three);
+  expect_same_run(three.run.dir, rounded.run.dir);
+  rounded.device.saved_activations = "full";
+  EXPECT_THROW(fit(rounded), ConfigError) << "the run went on with other gradients";
+}
+
 TEST(TrainerTest, FinishedRunIsNotTrainedAgain) {
   const data::testing::TempDir folder;
   const auto config = testing::tiny_config(folder);

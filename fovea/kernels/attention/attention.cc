@@ -7,7 +7,6 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <limits>
@@ -19,6 +18,7 @@
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/saved_activation.h"
 
 namespace fovea::kernels {
 
@@ -29,7 +29,7 @@ at::Tensor for_scores(const at::Tensor& key_mask) { return key_mask.unsqueeze(1)
 
 // libtorch's attention for CPUs, whose products are each one thread's, so that the sums do not
 // depend on the number of threads.
-class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFunction> {
+class CpuAttentionFunction : public SavingFunction<CpuAttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
                             const at::Tensor& k, const at::Tensor& v,
@@ -37,7 +37,8 @@ class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFuncti
     const cpu::OneMklThreadEach one_thread;
     auto [out, log_sum] = at::_scaled_dot_product_flash_attention_for_cpu(
         q, k, v, /*dropout_p=*/0.0, /*is_causal=*/false, mask, scale);
-    ctx->save_for_backward({q, k, v, out, log_sum, mask.value_or(at::Tensor())});
+    ctx->save_for_backward({save_activation(q), save_activation(k), save_activation(v),
+                            save_activation(out), log_sum, mask.value_or(at::Tensor())});
     ctx->saved_data["scale"] = scale;
     return out;
   }
@@ -45,9 +46,12 @@ class CpuAttentionFunction : public torch::autograd::Function<CpuAttentionFuncti
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
+    const auto read = [&](size_t i) {
+      return read_activation(saved[i], gradients[0].scalar_type());
+    };
     const cpu::OneMklThreadEach one_thread;
     auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], /*dropout_p=*/0.0,
+        gradients[0], read(0), read(1), read(2), read(3), saved[4], /*dropout_p=*/0.0,
         /*is_causal=*/false, where_defined(saved[5]), ctx->saved_data["scale"].toDouble());
     return {dq, dk, dv, {}, {}};
   }

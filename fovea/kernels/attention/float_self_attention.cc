@@ -1,7 +1,7 @@
 #include "fovea/kernels/attention/float_self_attention.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 
@@ -68,7 +68,7 @@ struct FloatHeads : AttentionHeads {
 
   at::Tensor backward(const at::Tensor& dout, const at::Tensor& qkv, const PackedAttention& made,
                       double scale) const {
-    auto dqkv = at::empty_like(qkv);
+    auto dqkv = at::empty(qkv.sizes(), dout.options());
     const auto* sums = made.kept[0].const_data_ptr<float>();
     for_each(1, [&](int64_t head, int64_t, cpu::AttentionScratch& scratch) {
       cpu::attention_head_backward(

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "fovea/kernels/attention/attention_heads.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -23,10 +23,11 @@ struct PackedAttention {
 //   PackedAttention forward(const at::Tensor& qkv, double scale) const
 //   at::Tensor backward(const at::Tensor& dout, const at::Tensor& qkv, const PackedAttention& made,
 //                       double scale) const, of qkv's shape
-// where qkv [B, N, 3 D] and dout [B, Q, D] are contiguous. num_queries: see AttentionHeads; Heads
-// that are never given any need not heed it.
+// where qkv [B, N, 3 D] and dout [B, Q, D] are contiguous, and in backward qkv and made.out as
+// save_activation has left them. num_queries: see AttentionHeads; Heads that are never given any
+// need not heed it.
 template <class Heads>
-class PackedAttentionFunction : public torch::autograd::Function<PackedAttentionFunction<Heads>> {
+class PackedAttentionFunction : public SavingFunction<PackedAttentionFunction<Heads>> {
  public:
   using Context = torch::autograd::AutogradContext;
   using Variables = torch::autograd::variable_list;
@@ -37,7 +38,7 @@ class PackedAttentionFunction : public torch::autograd::Function<PackedAttention
     const Heads heads(qkv, num_heads, offsets, num_queries);
     const WorkScope work(Heads::kForward, heads.flops(2), bytes_of({qkv}) / 3 * 4);
     const PackedAttention made = heads.forward(qkv, scale);
-    Variables saved = {qkv, made.out};
+    Variables saved = {save_activation(qkv), save_activation(made.out)};
     saved.insert(saved.end(), made.kept.begin(), made.kept.end());
     ctx->save_for_backward(std::move(saved));
     ctx->saved_data["num_heads"] = num_heads;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fovea/kernels/cpu/norm_rows.h"
+
 // Compiled once for each instruction set by Highway, which picks the best one at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "fovea/kernels/cpu/strips.cc"
@@ -47,8 +49,13 @@ void pack_transposed_strip(const FloatFactor& second, const StripRange& columns,
 void pack_one_strip(const FloatFactor& second, const StripRange& columns, const StripRange& depth,
                     float* to) {
   if (second.is_transposed) return pack_transposed_strip(second, columns, depth, to);
-  const int64_t width = strip_columns();
-  const auto* from = second.data + depth.begin * second.stride + columns.begin;
+  const int64_t width = strip_columns(), begin = depth.begin * second.stride + columns.begin;
+  if (second.bits) {
+    if (columns.count < width) std::fill_n(to, depth.count * width, 0.0f);
+    return bfloat16_rows_to_float(second.bits + begin, second.stride, depth.count, columns.count,
+                                  to, width);
+  }
+  const auto* from = second.data + begin;
   if (columns.count == width) {
     return pack_rows(from, second.stride, depth.count, width, to, depth.count);
   }

@@ -12,14 +12,19 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/gelu.h"
+#include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/cpu/share_out.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -36,14 +41,15 @@ constexpr std::array<std::pair<const char*, Activation>, 5> kActivations = {{
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+constexpr int64_t kPartOfActivation = 16384;
+
 // Calls work(begin, count) for parts of x, in parallel. `begin` is at a cache line.
 template <class Work>
 void for_parts(const at::Tensor& x, const Work& work) {
-  constexpr int64_t kUnit = 16384;
-  const int64_t units = (x.numel() + kUnit - 1) / kUnit;
+  const int64_t units = (x.numel() + kPartOfActivation - 1) / kPartOfActivation;
   cpu::for_ranges(units, 1, [&](int64_t begin, int64_t end) {
-    const auto first = begin * kUnit;
-    work(first, std::min(end * kUnit, x.numel()) - first);
+    const auto first = begin * kPartOfActivation;
+    work(first, std::min(end * kPartOfActivation, x.numel()) - first);
   });
 }
 
@@ -67,6 +73,28 @@ void in_own_type(const at::Tensor& x, const Body& body) {
   }
 }
 
+// Calls work(begin, count, values) for parts of a saved activation, in parallel: its values are
+// where they lie, or floats of those for the time of the call.
+template <class Value, class Work>
+void for_saved_parts(const at::Tensor& saved, const Work& work) {
+  const bool is_rounded = std::is_same_v<Value, float> && saved.scalar_type() == at::kBFloat16;
+  if (!is_rounded) {
+    const auto* values = values_of<Value>(saved);
+    return for_parts(saved, [&](int64_t i, int64_t count) { work(i, count, values + i); });
+  }
+  if constexpr (std::is_same_v<Value, float>) {
+    const auto* bits = bits_of(saved);
+    for_parts(saved, [&](int64_t begin, int64_t count) {
+      const auto read = std::make_unique_for_overwrite<float[]>(kPartOfActivation);
+      for (int64_t i = begin; i < begin + count; i += kPartOfActivation) {
+        const auto some = std::min(kPartOfActivation, begin + count - i);
+        cpu::bfloat16_to_float(bits + i, some, read.get());
+        work(i, some, read.get());
+      }
+    });
+  }
+}
+
 // x, contiguous -> x Phi(x).
 at::Tensor cpu_gelu(const at::Tensor& x) {
   auto y = at::empty_like(x);
@@ -81,14 +109,14 @@ at::Tensor cpu_gelu(const at::Tensor& x) {
 
 // The gradient of x, contiguous.
 at::Tensor cpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x) {
-  auto dx = at::empty_like(x);
-  const WorkScope work("fovea::gelu_backward", 0, 3 * bytes_of({x}));
-  in_own_type(x, [&](auto zero) {
+  auto dx = at::empty_like(dy);
+  const WorkScope work("fovea::gelu_backward", 0, bytes_of({x, dy, dx}));
+  in_own_type(dy, [&](auto zero) {
     using Value = decltype(zero);
-    const auto *given = values_of<Value>(dy), *from = values_of<Value>(x);
+    const auto* given = values_of<Value>(dy);
     auto* to = mutable_values_of<Value>(dx);
-    for_parts(x, [=](int64_t i, int64_t count) {
-      cpu::gelu_backward(given + i, from + i, count, to + i);
+    for_saved_parts<Value>(x, [=](int64_t i, int64_t count, const Value* from) {
+      cpu::gelu_backward(given + i, from, count, to + i);
     });
   });
   return dx;
@@ -96,24 +124,24 @@ at::Tensor cpu_gelu_backward(const at::Tensor& dy, const at::Tensor& x) {
 
 // Both, in one pass.
 ActivatedAgain cpu_gelu_again(const at::Tensor& x, const at::Tensor& dy) {
-  auto y = at::empty_like(x), dx = at::empty_like(x);
-  const WorkScope work("fovea::gelu_backward", 0, 4 * bytes_of({x}));
-  in_own_type(x, [&](auto zero) {
+  auto y = at::empty_like(dy), dx = at::empty_like(dy);
+  const WorkScope work("fovea::gelu_backward", 0, bytes_of({x, dy, y, dx}));
+  in_own_type(dy, [&](auto zero) {
     using Value = decltype(zero);
-    const auto *given = values_of<Value>(dy), *from = values_of<Value>(x);
+    const auto* given = values_of<Value>(dy);
     auto *to = mutable_values_of<Value>(dx), *again = mutable_values_of<Value>(y);
-    for_parts(x, [=](int64_t i, int64_t count) {
-      cpu::gelu_again(given + i, from + i, count, to + i, again + i);
+    for_saved_parts<Value>(x, [=](int64_t i, int64_t count, const Value* from) {
+      cpu::gelu_again(given + i, from, count, to + i, again + i);
     });
   });
   return {y, dx, {}};
 }
 
-class GeluFunction : public torch::autograd::Function<GeluFunction> {
+class GeluFunction : public SavingFunction<GeluFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_in) {
     const auto x = x_in.contiguous();
-    ctx->save_for_backward({x});
+    ctx->save_for_backward({save_activation(x)});
     return cpu_gelu(x);
   }
 
@@ -248,11 +276,11 @@ ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
     return gpu_gelu_backward(dy, x.contiguous(), is_tanh,
                              {.output = wants_output, .row_sums = true});
   }
-  if (!activation.is_gated && activation.kind == Activation::kGelu && has_cpu_gelu(x)) {
+  if (!activation.is_gated && activation.kind == Activation::kGelu && has_cpu_gelu(dy)) {
     return cpu_gelu_again(x.contiguous(), dy.contiguous());
   }
   const at::AutoGradMode records(true);
-  const auto before = x.detach().set_requires_grad(true);
+  const auto before = read_activation(x, dy.scalar_type()).detach().set_requires_grad(true);
   const auto after = activate(before, activation);
   return {after.detach(), torch::autograd::grad({after}, {before}, {dy}).front(), {}};
 }

@@ -36,8 +36,8 @@ struct ActivatedAgain {
   at::Tensor dx;        // the gradient of x
   at::Tensor row_sums;  // of dx over all dims but the last, [F] float32; undefined: nobody has them
 };
-// Of a backward pass that kept x. dy: the gradient of y. GELU is one pass over memory on a GPU,
-// which gives the sums as well, and on a CPU where it is ours.
+// Of a backward pass that kept x, as save_activation has left it. dy: the gradient of y. GELU is
+// one pass over memory on a GPU, which gives the sums as well, and on a CPU where it is ours.
 ActivatedAgain activate_again(const at::Tensor& x, const at::Tensor& dy,
                               const HiddenActivation& activation, bool wants_output = true);
 

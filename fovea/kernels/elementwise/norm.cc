@@ -5,7 +5,6 @@
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), D row length.
@@ -84,19 +84,20 @@ const uint16_t* bits_in_vectors(const at::Tensor& x) {
   return is_in_vectors ? bits_of(x) : nullptr;
 }
 
-// fovea::layer_norm on the CPU and on the meta device.
-Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                     double eps) {
+// fovea::layer_norm on the CPU and on the meta device; y is of `dtype`.
+Tensors3 forward_to(at::ScalarType dtype, const at::Tensor& x, const OptionalTensor& weight,
+                    const OptionalTensor& bias, double eps) {
   const int64_t M = x.size(0), D = x.size(1);
   const auto statistics = x.options().dtype(at::kFloat);
-  Tensors3 result{at::empty_like(x), at::empty({M}, statistics), at::empty({M}, statistics)};
+  Tensors3 result{at::empty_like(x, x.options().dtype(dtype)), at::empty({M}, statistics),
+                  at::empty({M}, statistics)};
   if (x.is_meta()) return result;
   auto* mean = std::get<1>(result).mutable_data_ptr<float>();
   auto* rstd = std::get<2>(result).mutable_data_ptr<float>();
   const auto* weights = data_or_null(weight);
   const auto* biases = data_or_null(bias);
   const FloatRows in(x, D), out(std::get<0>(result), D);
-  const auto* bits = bits_in_vectors(x);
+  const auto* bits = dtype == x.scalar_type() ? bits_in_vectors(x) : nullptr;
   auto* out_bits = bits ? mutable_bits_of(std::get<0>(result)) : nullptr;
   cpu::for_ranges(M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
@@ -116,14 +117,19 @@ Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const Op
   return result;
 }
 
-// fovea::layer_norm_backward on the CPU and on the meta device.
+Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                     double eps) {
+  return forward_to(x.scalar_type(), x, weight, bias, eps);
+}
+
+// fovea::layer_norm_backward on the CPU and on the meta device. x may be a saved activation.
 Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalTensor& weight,
                       const at::Tensor& mean, const at::Tensor& rstd, bool has_bias,
                       const OptionalTensor& dskip) {
   FOVEA_CHECK(!dskip, "layer_norm_backward on the CPU is of the norm alone");
   const int64_t M = x.size(0), D = x.size(1);
   const int64_t partials = (M + kNormRowsPerPartial - 1) / kNormRowsPerPartial;
-  const auto dx = at::empty_like(x);
+  const auto dx = at::empty_like(dy);
   const auto options = x.options().dtype(at::kFloat);
   const auto dweight = weight ? at::zeros({partials, D}, options) : at::Tensor();
   const auto dbias = has_bias ? at::zeros({partials, D}, options) : at::Tensor();
@@ -135,7 +141,7 @@ Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
   auto* dweights = dweight.defined() ? dweight.mutable_data_ptr<float>() : nullptr;
   auto* dbiases = dbias.defined() ? dbias.mutable_data_ptr<float>() : nullptr;
   const FloatRows in_dy(dy, D), in_x(x, D), out(dx, D);
-  const auto* bits = bits_in_vectors(x);
+  const auto* bits = dy.scalar_type() == x.scalar_type() ? bits_in_vectors(x) : nullptr;
   const auto* given = bits ? bits_of(dy) : nullptr;
   auto* out_bits = bits ? mutable_bits_of(dx) : nullptr;
   cpu::for_ranges(partials, 1, [&](int64_t begin, int64_t end) {
@@ -165,7 +171,7 @@ Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
 at::Tensor as_rows_of_norm(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).contiguous(); }
 
 // Parameters are optional because Function does not take undefined tensors.
-class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
+class LayerNormFunction : public SavingFunction<LayerNormFunction> {
  public:
   // -> the output, and where the skip is wanted x.
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
@@ -174,8 +180,8 @@ class LayerNormFunction : public torch::autograd::Function<LayerNormFunction> {
     const auto rows = as_rows_of_norm(x);
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
-    ctx->save_for_backward(
-        {rows, weight.value_or(at::Tensor()), mean, rstd, bias.value_or(at::Tensor())});
+    ctx->save_for_backward({save_activation(rows), weight.value_or(at::Tensor()), mean, rstd,
+                            bias.value_or(at::Tensor())});
     ctx->set_materialize_grads(false);
     if (made_of) *made_of = {rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps};
     variable_list results = {y.view(x.sizes())};
@@ -261,12 +267,14 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::T
 
 bool NormedRows::are_there() const { return is_there(weight) && is_there(bias); }
 
-at::Tensor norm_again(const NormedRows& normed) {
+at::Tensor norm_again(const NormedRows& normed, at::ScalarType dtype) {
   FOVEA_CHECK(normed.are_there(), "layer_norm again of {} rows: its weight is not there any more",
               normed.x.size(0));
   const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({normed.x}));
-  return std::get<0>(norm_op().call(normed.x, where_defined(normed.weight),
-                                    where_defined(normed.bias), normed.eps));
+  const auto weight = where_defined(normed.weight), bias = where_defined(normed.bias);
+  return std::get<0>(normed.x.scalar_type() == dtype
+                         ? norm_op().call(normed.x, weight, bias, normed.eps)
+                         : forward_to(dtype, normed.x, weight, bias, normed.eps));
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {

@@ -31,8 +31,9 @@ struct NormedInput {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double eps, NormedInput* told = nullptr);
 
-// -> [M, D], the bits that there were.
-at::Tensor norm_again(const NormedRows& normed);
+// -> [M, D] of `dtype`: the bits that there were, or of rows that were saved in another dtype
+// (saved_activation.h) the norm of those.
+at::Tensor norm_again(const NormedRows& normed, at::ScalarType dtype);
 
 // x / sqrt(mean(x^2) + eps) * weight. x: [..., D], weight: [D] or undefined.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
 // M rows (B samples of M / B rows each, or T tokens of one sample), D row length.
@@ -125,7 +125,7 @@ TwoTensors residual_backward_cpu(const at::Tensor& dy, const MaybeTensor& branch
 }
 
 // Tensors are optional where they may be missing: Function does not take undefined ones.
-class ResidualFunction : public torch::autograd::Function<ResidualFunction> {
+class ResidualFunction : public SavingFunction<ResidualFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& branch,
                             const MaybeTensor& scale, const MaybeTensor& mask) {
@@ -135,8 +135,8 @@ class ResidualFunction : public torch::autograd::Function<ResidualFunction> {
     const auto rows_x = rows(x), rows_branch = rows(branch);
     const WorkScope work("fovea::residual", 0, 3 * bytes_of({rows_x}));
     // The branch is for the gradient of scale alone.
-    ctx->save_for_backward({scale ? rows_branch : at::Tensor(), scale.value_or(at::Tensor()),
-                            mask.value_or(at::Tensor())});
+    ctx->save_for_backward({scale ? save_activation(rows_branch) : at::Tensor(),
+                            scale.value_or(at::Tensor()), mask.value_or(at::Tensor())});
     return residual_op().call(rows_x, rows_branch, scale, mask).view(x.sizes());
   }
 

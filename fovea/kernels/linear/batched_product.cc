@@ -3,11 +3,11 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/saved_activation.h"
 
 namespace fovea::kernels {
 namespace {
@@ -28,21 +28,22 @@ at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
   return out;
 }
 
-class BatchedProductFunction : public torch::autograd::Function<BatchedProductFunction> {
+class BatchedProductFunction : public SavingFunction<BatchedProductFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b) {
-    ctx->save_for_backward({a, b});
+    ctx->save_for_backward({save_activation(a), save_activation(b)});
     return each_product(a, b);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = ctx->get_saved_variables();
     const auto& dy = gradients[0];  // [B, M, N]
+    const auto turned = [&](size_t i) {
+      return read_activation(saved[i], dy.scalar_type()).transpose(1, 2);
+    };
     variable_list result(2);
-    if (ctx->needs_input_grad(0)) result[0] = each_product(dy, saved[1].transpose(1, 2));
-    if (ctx->needs_input_grad(1)) {
-      result[1] = each_product(dy.transpose(1, 2), saved[0].transpose(1, 2));
-    }
+    if (ctx->needs_input_grad(0)) result[0] = each_product(dy, turned(1));
+    if (ctx->needs_input_grad(1)) result[1] = each_product(dy.transpose(1, 2), turned(0));
     return result;
   }
 };

@@ -2,7 +2,6 @@
 
 #include <c10/util/StringUtil.h>
 #include <c10/util/accumulate.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <optional>
@@ -16,6 +15,7 @@
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/recompute_cheap.h"
+#include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -53,7 +53,7 @@ at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
-// What a product was of, as far as the forward pass kept it.
+// What a product was of, as far as the forward pass kept it, and as save_activation has left that.
 struct KeptInput {
   at::Tensor x;     // [M, K] as it was given, or what a norm made that of
   at::Tensor rows;  // [M, K] as the product got them; undefined: to be made again
@@ -61,7 +61,7 @@ struct KeptInput {
 
 // What the backward pass makes of that.
 struct InputOfBackward {
-  at::Tensor rows;      // [M, K] as the product got them
+  at::Tensor rows;      // [M, K] as the product got them, or as they were saved
   at::Tensor gradient;  // of x as it was given; undefined where it is not needed
   at::Tensor row_sums;  // of the gradient, where they came on the way
 };
@@ -70,7 +70,10 @@ InputOfBackward input_of_backward(const at::Tensor& dy, const at::Tensor& weight
                                   const KeptInput& kept,
                                   const std::optional<HiddenActivation>& activation,
                                   bool needs_gradient) {
-  const auto rows = [&] { return kept.rows.defined() ? kept.rows : activate(kept.x, *activation); };
+  const auto rows = [&] {
+    return kept.rows.defined() ? kept.rows
+                               : activate(read_activation(kept.x, dy.scalar_type()), *activation);
+  };
   if (!activation) {
     return {kept.rows, needs_gradient ? logged_input_gradient(dy, weight) : at::Tensor(), {}};
   }
@@ -92,7 +95,7 @@ struct AroundProduct {
   bool needs_product = true;                     // the result itself, beside that
 };
 
-class LinearFunction : public torch::autograd::Function<LinearFunction> {
+class LinearFunction : public SavingFunction<LinearFunction> {
  public:
   // Bias and residual are optional because Function does not take undefined tensors.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
@@ -125,8 +128,9 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     auto x = input_of_backward(dy, weight, {saved[kX], saved[kRows]}, activation_of(*ctx),
                                ctx->needs_input_grad(0));
     if (needs_weight && norm_eps != ctx->saved_data.end()) {
-      x.rows = norm_again(
-          {saved[kX], saved[kNormWeight], saved[kNormBias], norm_eps->second.toDouble()});
+      x.rows =
+          norm_again({saved[kX], saved[kNormWeight], saved[kNormBias], norm_eps->second.toDouble()},
+                     dy.scalar_type());
     }
     variable_list result(5);
     if (ctx->saved_data["has_residual"].toBool()) result[3] = gradients[0];
@@ -164,10 +168,13 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const auto rows = is_kept ? input.rows : at::Tensor();
     if (is_kept || !around.normed) {
       const auto given = around.activation ? input.x : at::Tensor();
-      return ctx.save_for_backward({given, weight, rows, {}, {}});
+      return ctx.save_for_backward({save_activation(given), weight, save_activation(rows), {}, {}});
     }
-    ctx.save_for_backward(
-        {around.normed->x, weight, {}, around.normed->weight, around.normed->bias});
+    ctx.save_for_backward({save_activation(around.normed->x),
+                           weight,
+                           {},
+                           around.normed->weight,
+                           around.normed->bias});
     ctx.saved_data["norm_eps"] = around.normed->eps;
   }
 

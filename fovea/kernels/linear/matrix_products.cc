@@ -4,6 +4,8 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 
+#include <algorithm>
+
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
@@ -13,6 +15,7 @@
 #include "fovea/kernels/linear/padded_products.h"
 #include "fovea/kernels/linear/product_path.h"
 #include "fovea/kernels/linear/strip_products.h"
+#include "fovea/kernels/saved_activation.h"
 
 // M rows (all leading dims together), K input width, N output width.
 namespace fovea::kernels {
@@ -162,8 +165,33 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   refuse_path(path);
 }
 
+namespace {
+
+// The weight's by columns, each piece of x in the dtype of dy for the time that it takes.
+WeightGradients gradients_in_pieces(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
+  constexpr int64_t kColumns = 768;
+  const int64_t K = x.size(1);
+  WeightGradients whole{at::empty({dy.size(1), K}, dy.options()), {}};
+  for (int64_t k = 0; k < K; k += kColumns) {
+    const auto count = std::min(kColumns, K - k);
+    const auto piece = weight_gradients(
+        dy, read_activation(x.narrow(1, k, count), dy.scalar_type()), wants_bias && k == 0);
+    whole.weight.narrow(1, k, count).copy_(piece.weight);
+    if (k == 0) whole.bias = piece.bias;
+  }
+  return whole;
+}
+
+}  // namespace
+
 WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias) {
-  const auto path = product_path(case_of_input(x, dy.size(1)));
+  auto product = case_of_input(x, dy.size(1));
+  product.dtype = dy.scalar_type();
+  const auto path = product_path(product);
+  const bool is_read_on_the_way = path == ProductPath::kStrips && x.stride(1) == 1;
+  if (x.scalar_type() != dy.scalar_type() && !is_read_on_the_way) {
+    return gradients_in_pieces(dy, x, wants_bias);
+  }
   switch (path) {
     case ProductPath::kPlain:
       return {at::matmul(dy.t(), x), {}};

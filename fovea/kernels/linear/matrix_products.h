@@ -38,9 +38,10 @@ struct WeightGradients {
   at::Tensor bias;    // the sum of dy's rows: [N] float32, or undefined
 };
 
-// dy: [M, N], x: [M, K]. The gradient of the weight is float32 where bfloat16 is multiplied as
-// float32, in panels, or by cuBLASLt. That of the bias comes where it is wanted and costs no pass
-// over dy, as with cuBLASLt, and in panels for N >= K.
+// dy: [M, N], x: [M, K] of its dtype, or a saved activation (saved_activation.h), which strips read
+// as they pack, and other products as floats of some columns at a time. The gradient of the weight
+// is float32 where bfloat16 is multiplied as float32, in panels, or by cuBLASLt. That of the bias
+// comes where it is wanted and costs no pass over dy, as with cuBLASLt, and in panels for N >= K.
 WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool wants_bias);
 
 }  // namespace fovea::kernels

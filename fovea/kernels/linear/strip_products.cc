@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "fovea/kernels/cpu/strip_product.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/weight_copies.h"
 
 namespace fovea::kernels {
@@ -10,7 +11,9 @@ namespace {
 
 cpu::FloatFactor float_factor_of(const at::Tensor& x) {
   const bool is_transposed = x.stride(1) != 1;
-  return {x.const_data_ptr<float>(), x.stride(is_transposed ? 1 : 0), is_transposed};
+  const auto stride = x.stride(is_transposed ? 1 : 0);
+  if (x.scalar_type() == at::kBFloat16) return {nullptr, stride, is_transposed, bits_of(x)};
+  return {x.const_data_ptr<float>(), stride, is_transposed};
 }
 
 // What is multiplied, where it lies.

@@ -10,7 +10,8 @@
 
 namespace fovea::kernels {
 
-// a: [M, K], b: [K, N], any strides -> a b: [M, N].
+// a: [M, K], b: [K, N], any strides; b may be of bfloat16, whose rows are dense then -> a b: [M,
+// N].
 at::Tensor product_of_strips(const at::Tensor& a, const at::Tensor& b);
 
 // As product(), of a weight whose strips may be kept (weight_copies.h).

@@ -72,6 +72,27 @@ void validate_concurrent(const TrainConfig& config, ConfigIssues& issues) {
   }
 }
 
+// Where a product does not see the norm in front of it, its input is rounded, elsewhere the norm's:
+// these would change bits.
+void validate_saved_activations(const TrainConfig& config, ConfigIssues& issues) {
+  if (config.device.saved_activations == "full") return;
+  const auto& parallel = config.parallel;
+  const auto refuse = [&](const char* key, const std::string& what, const char* instead) {
+    issues.add("device.saved_activations", {key},
+               fmt::format("found {} with {}, which cuts between a norm and the product behind it, "
+                           "so that another of their tensors would be rounded; set {}, or "
+                           "saved_activations: full",
+                           config.device.saved_activations, what, instead));
+  };
+  if (parallel.recompute == "attention" || parallel.recompute == "mlp") {
+    refuse("parallel.recompute", "recompute: " + parallel.recompute, "recompute: block");
+  }
+  if (parallel.min_num_params > 0 && parallel.dp_shard != 1) {
+    refuse("parallel.min_num_params", fmt::format("min_num_params: {}", parallel.min_num_params),
+           "min_num_params: 0");
+  }
+}
+
 }  // namespace
 
 int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
@@ -85,12 +106,31 @@ int64_t steps_of_a_line(const LogConfig& config, int64_t num_steps) {
 }
 
 void DeviceConfig::validate(ConfigIssues& issues) const {
-  if (fp8 == "off" || dtype == "bfloat16") return;
-  issues.add("fp8", {"dtype"},
-             fmt::format("found {}, but dtype is {}: products of 8-bit floats give bfloat16, "
-                         "and what is around them works in it; set device.dtype=bfloat16, "
-                         "or fp8=off",
-                         fp8, dtype));
+  if (fp8 != "off" && dtype != "bfloat16") {
+    issues.add("fp8", {"dtype"},
+               fmt::format("found {}, but dtype is {}: products of 8-bit floats give bfloat16, "
+                           "and what is around them works in it; set device.dtype=bfloat16, "
+                           "or fp8=off",
+                           fp8, dtype));
+  }
+  if (saved_activations == "full") return;
+  const auto refuse = [&](const char* key, const std::string& what) {
+    issues.add("saved_activations", {key},
+               fmt::format("found {}, but {}; or saved_activations=full", saved_activations, what));
+  };
+  if (type == "cuda") {
+    refuse("type", "type is cuda: kernels of a GPU read what was computed; set type=cpu");
+  }
+  if (dtype != "float32" && dtype != "auto") {
+    refuse("dtype", fmt::format("dtype is {}: float32 alone is saved in fewer bits than it was "
+                                "computed in; set dtype=float32",
+                                dtype));
+  }
+  if (recompute_cheap == "off") {
+    refuse("recompute_cheap",
+           "recompute_cheap is off: kept or made again would no longer be the same bits; set "
+           "recompute_cheap=auto");
+  }
 }
 
 void InitConfig::validate(ConfigIssues& issues) const {
@@ -140,6 +180,7 @@ void TrainConfig::validate(ConfigIssues& issues) const {
   validate_phases(*this, issues);
   validate_slots(*this, issues);
   validate_concurrent(*this, issues);
+  validate_saved_activations(*this, issues);
   check_schedule(*this, issues);
   check_adaptive_batch(*this, issues);
   if (launch.elastic) check_elastic(*this, "launch.elastic", issues);

@@ -40,6 +40,7 @@ struct DeviceConfig {
   std::string fp8 = "off";
   std::string cuda_graph = "off";
   std::string recompute_cheap = "auto";
+  std::string saved_activations = "full";
   int64_t threads = 0;
 
   template <class Visitor, class Self>
@@ -76,6 +77,11 @@ struct DeviceConfig {
             "a third of what a block keeps; the same bits; auto: on the CPU, and on a GPU from "
             "half of its memory on",
             {.choices = {"auto", "on", "off"}});
+    v.field("saved_activations", self.saved_activations,
+            "what backward finds of the activations of float32 on a CPU; full: as they were "
+            "computed; bfloat16: rounded, in half the memory; the forward pass is the same to the "
+            "bit",
+            {.choices = {"full", "bfloat16"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process",
             {.min = 0, .max = 1024});
