@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "weights": FILES | {"nn"},
     "parallel": FILES | {"config", "kernels", "nn"},
     "models": FILES | {"config", "kernels", "nn", "weights"},  # and parallel/partitioning.h
-    "onnx": FILES | {"models", "nn"},
+    "onnx": FILES | {"kernels", "models", "nn"},
     "optim": FILES | {"config", "kernels"},
     "checkpoint": FILES | {"kernels", "nn"},
     "recipe_import": {"core", "config"},

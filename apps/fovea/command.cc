@@ -8,6 +8,7 @@ void add_commands(Command app) {
   add_predict(app);
   add_explain(app);
   add_serve(app);
+  add_calibrate(app);
   add_convert(app);
   add_export(app);
   add_summary(app);

@@ -12,6 +12,7 @@ void add_eval(Command app);
 void add_predict(Command app);
 void add_explain(Command app);
 void add_serve(Command app);
+void add_calibrate(Command app);
 void add_convert(Command app);
 void add_export(Command app);
 void add_summary(Command app);

@@ -57,6 +57,23 @@ void add_model_options(Command command, std::string& target, train::InferenceOpt
   add_weights_options(command, options);
 }
 
+void add_int8_skip(Command command, train::InferenceOptions& options) {
+  command
+      .add_option("--int8-skip", options.int8_skip,
+                  "with --dtype int8: layers that stay in float32, such as blocks.*.mlp.fc2; "
+                  "default: int8.skip of the recipe")
+      .delimiter(',')
+      .type_name("LAYERS");
+}
+
+void add_int8_ranges(Command command, train::InferenceOptions& options) {
+  command
+      .add_option("--int8-ranges", options.int8_ranges,
+                  "with --dtype int8, calibrated: the ranges of `fovea calibrate`; default: "
+                  "STEM.int8_ranges.json beside the weights")
+      .type_name("FILE");
+}
+
 void add_compute_options(Command command, train::InferenceOptions& options, int64_t& threads) {
   command
       .add_option("--class-names", options.class_names,
@@ -78,12 +95,15 @@ void add_compute_options(Command command, train::InferenceOptions& options, int6
                   "integers in the linear layers of blocks, on the CPU")
       .one_of({"float32", "bfloat16", "float16", "int8", "auto"})
       .show_default();
+  add_int8_skip(command, options);
   command
-      .add_option("--int8-skip", options.int8_skip,
-                  "with --dtype int8: layers that stay in float32, such as blocks.*.mlp.fc2; "
-                  "default: int8.skip of the recipe")
-      .delimiter(',')
-      .type_name("LAYERS");
+      .add_option(
+          "--int8-activations", options.int8_activations,
+          "with --dtype int8: dynamic, each token's own range; calibrated, a range for each "
+          "layer, which `fovea calibrate` has measured; default: int8.activations of the "
+          "recipe")
+      .one_of({"dynamic", "calibrated"});
+  add_int8_ranges(command, options);
   command.add_option("--threads", threads, "threads of the CPU kernels; 0: one for each core")
       .non_negative();
 }

@@ -28,7 +28,9 @@ struct InferenceArguments {
 void add_weights_options(Command command, train::InferenceOptions& options);
 // These and the positional target.
 void add_model_options(Command command, std::string& target, train::InferenceOptions& options);
-// --class-names, --variables, --device, --dtype, --int8-skip and --threads.
+void add_int8_skip(Command command, train::InferenceOptions& options);    // --int8-skip
+void add_int8_ranges(Command command, train::InferenceOptions& options);  // --int8-ranges
+// --class-names, --variables, --device, --dtype, those of int8 and --threads.
 void add_compute_options(Command command, train::InferenceOptions& options, int64_t& threads);
 // All of them.
 void add_inference_options(Command command, InferenceArguments& arguments);

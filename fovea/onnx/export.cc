@@ -250,8 +250,10 @@ ExportReport export_model(models::Model& model, const std::string& path,
   for (const auto& item : model.named_parameters()) {
     parameters[item.key()] = item.value().detach().to(at::kCPU, at::kFloat);
   }
-  ExportReport report{.graph = to_graph(trace, target.inputs, parameters, target.outputs),
-                      .file = {}};
+  ExportReport report{
+      .graph = to_graph(trace, target.inputs, parameters, target.outputs, options.int8),
+      .file = {}};
+  for (const auto& node : report.graph.nodes) report.num_int8 += node.op_type == "QuantizeLinear";
   auto file = options.file;
   file.metadata["fovea.inputs"] = described(report.graph);
   report.file = write_file(path, report.graph, file);

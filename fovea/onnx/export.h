@@ -8,6 +8,7 @@
 
 #include "fovea/models/model.h"
 #include "fovea/onnx/file.h"
+#include "fovea/onnx/operators.h"
 
 namespace fovea::onnx {
 
@@ -21,12 +22,14 @@ struct ExportOptions {
   std::optional<int64_t> batch_size = {};  // none: any
   int64_t num_trees = 1;                   // of adaptive patches: 1, or a tree for each channel
   int64_t num_time_steps = 1000;           // of a diffusion model
+  Int8Layers int8 = {};                    // see Note [QDQ]
   FileOptions file = {};                   // what each input is, is added to its metadata
 };
 
 struct ExportReport {
   Graph graph;  // as it was written; its initialisers are the model's own values
   WrittenFile file;
+  int64_t num_int8 = 0;  // linear layers whose product is of 8-bit integers
 };
 
 // Writes `model` (in evaluation mode, with values) for inputs of input_spec().img_size, normalised

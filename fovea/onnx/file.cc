@@ -117,8 +117,10 @@ Piece external_piece(const Initializer& item, const std::string& file, int64_t o
   return {bytes(graph_field::kInitializer, text)};
 }
 
-// Shapes and the like stay in the model: programs read them before they open another file.
-bool is_shape(const Initializer& item) { return item.value.scalar_type() == at::kLong; }
+// Shapes, scales and the like stay in the model: programs read them before they open another file.
+bool stays_inside(const Initializer& item) {
+  return item.value.scalar_type() == at::kLong || item.value.numel() == 1;
+}
 
 // The initialisers of a file of their own, which is written here; each begins on a page.
 std::vector<Piece> write_external(const Graph& graph, const std::string& path, int64_t& written) {
@@ -127,7 +129,7 @@ std::vector<Piece> write_external(const Graph& graph, const std::string& path, i
   AtomicFile file(path);
   std::vector<Piece> pieces;
   for (const auto& item : graph.initializers) {
-    if (is_shape(item)) {
+    if (stays_inside(item)) {
       pieces.push_back(inline_piece(item));
       continue;
     }

@@ -6,14 +6,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 
 namespace fovea::onnx {
 
 int64_t number_of_type(at::ScalarType type) {
-  if (type == at::kBool) return 9;
-  return type == at::kLong ? 7 : 1;
+  switch (type) {
+    case at::kByte:
+      return 2;
+    case at::kChar:
+      return 3;
+    case at::kLong:
+      return 7;
+    case at::kBool:
+      return 9;
+    default:
+      return 1;
+  }
 }
 
 std::string GraphBuilder::unique(const std::string& name) {
@@ -44,6 +53,7 @@ std::string GraphBuilder::add(const std::string& op_type, std::vector<std::strin
 }
 
 void GraphBuilder::add_initializer(const std::string& name, const at::Tensor& value) {
+  if (!initializer_names_.insert(name).second) return;
   graph_.initializers.push_back({name, value.contiguous()});
 }
 

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -31,7 +32,7 @@ struct Node {
 
 struct Initializer {
   std::string name;
-  at::Tensor value;  // contiguous, on the CPU, float32 or int64
+  at::Tensor value;  // contiguous, on the CPU, float32, int64, bool, int8 or uint8
 };
 
 struct Port {
@@ -41,7 +42,7 @@ struct Port {
   std::string help = {};
 };
 
-// TensorProto.DataType: of float32, int64 and bool.
+// TensorProto.DataType: of float32, int64, bool, int8 and uint8.
 int64_t number_of_type(at::ScalarType type);
 
 struct Graph {
@@ -65,6 +66,7 @@ class GraphBuilder {
   std::string add(const std::string& op_type, std::vector<std::string> inputs,
                   Attributes attributes = {});
 
+  // Once for each name.
   void add_initializer(const std::string& name, const at::Tensor& value);
   // Constants, each kept once: a vector of integers, an integer or a number without sides.
   std::string integers(const std::vector<int64_t>& values);
@@ -88,6 +90,7 @@ class GraphBuilder {
   std::string first_input_, path_, batch_;
   Graph graph_;
   std::map<std::string, int64_t> name_counts_;
+  std::set<std::string> initializer_names_;
   std::map<std::string, std::string> constants_;
 };
 

@@ -2,19 +2,25 @@
 
 #include <cmath>
 
+#include "fovea/onnx/int8_product.h"
 #include "fovea/onnx/translator.h"
 
 namespace fovea::onnx {
 namespace {
 
-// x W^T + b. The weight stays as the model has it, and is transposed in the graph, which programs
-// that run it do once, when they load it.
-void linear(Translator& to) {
+// x W^T. The weight stays as the model has it, and is transposed in the graph, which programs that
+// run it do once, when they load it.
+std::string float_product(Translator& to) {
   auto& graph = to.graph();
   const auto weight =
       graph.add("Transpose", {to.tensor("weight")}, {{"perm", std::vector<int64_t>{1, 0}}});
-  auto y = graph.add("MatMul", {to.tensor("input"), weight});
-  if (!to.is_none("bias")) y = graph.add("Add", {y, to.tensor("bias")});
+  return graph.add("MatMul", {to.tensor("input"), weight});
+}
+
+void linear(Translator& to) {
+  const auto of_codes = int8_product(to);
+  auto y = of_codes ? *of_codes : float_product(to);
+  if (!to.is_none("bias")) y = to.graph().add("Add", {y, to.tensor("bias")});
   to.set(y);
 }
 

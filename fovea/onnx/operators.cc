@@ -23,8 +23,8 @@ const Operations& table() {
 
 Graph to_graph(const Trace& trace, const std::vector<TracedInput>& inputs,
                const std::map<std::string, at::Tensor>& parameters,
-               const std::vector<std::string>& output_names) {
-  Translator to(trace, inputs, parameters);
+               const std::vector<std::string>& output_names, const Int8Layers& int8) {
+  Translator to(trace, inputs, parameters, int8);
   for (const auto& call : trace.calls) {
     const auto found = table().find(call.name);
     if (found == table().end()) {

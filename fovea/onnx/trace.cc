@@ -28,7 +28,8 @@ class WithoutValues {
     const at::NoGradGuard no_grad;
     for (const auto& item : model.named_parameters()) {
       auto& parameter = item.value();
-      kept_.push_back({parameter, parameter.detach(), parameter.requires_grad()});
+      kept_.push_back({parameter, parameter.detach(), parameter.requires_grad(),
+                       parameter.unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr()});
       parameter.requires_grad_(false);
       const auto options = at::TensorOptions().dtype(at::kDouble);
       parameter.set_data(at::zeros({1}, options).expand(parameter.sizes()));
@@ -37,6 +38,7 @@ class WithoutValues {
   ~WithoutValues() {
     for (auto& kept : kept_) {
       kept.parameter.set_data(kept.value);
+      if (kept.hanging) kept.parameter.unsafeGetTensorImpl()->set_backend_meta(kept.hanging);
       kept.parameter.requires_grad_(kept.requires_grad);
     }
   }
@@ -47,6 +49,7 @@ class WithoutValues {
   struct Kept {
     at::Tensor parameter, value;
     bool requires_grad;
+    c10::intrusive_ptr<c10::BackendMeta> hanging;  // on the parameter (kernels::WeightCopies)
   };
   std::vector<Kept> kept_;
 };

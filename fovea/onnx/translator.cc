@@ -7,8 +7,12 @@
 namespace fovea::onnx {
 
 Translator::Translator(const Trace& trace, const std::vector<TracedInput>& inputs,
-                       const std::map<std::string, at::Tensor>& parameters)
-    : trace_(trace), inputs_(inputs), parameters_(parameters), graph_(inputs.front().name) {
+                       const std::map<std::string, at::Tensor>& parameters, const Int8Layers& int8)
+    : trace_(trace),
+      inputs_(inputs),
+      parameters_(parameters),
+      int8_(int8),
+      graph_(inputs.front().name) {
   for (size_t i = 0; i < inputs.size(); ++i) names_[trace.inputs[i].index] = inputs[i].name;
 }
 
@@ -72,6 +76,10 @@ const Value& Translator::value(const std::string& name) const {
   const auto* id = std::get_if<ValueId>(&argument(name));
   if (id == nullptr) refuse(fmt::format("argument '{}' is no tensor", name));
   return trace_.values[id->index];
+}
+
+const at::Tensor& Translator::parameter(const std::string& name) const {
+  return parameters_.at(value(name).parameter);
 }
 
 std::string Translator::tensor(const std::string& name) {

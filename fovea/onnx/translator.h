@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fovea/onnx/graph.h"
+#include "fovea/onnx/operators.h"
 #include "fovea/onnx/trace.h"
 
 namespace fovea::onnx {
@@ -16,7 +17,7 @@ class Translator {
  public:
   // inputs: those of the trace.
   Translator(const Trace& trace, const std::vector<TracedInput>& inputs,
-             const std::map<std::string, at::Tensor>& parameters);
+             const std::map<std::string, at::Tensor>& parameters, const Int8Layers& int8);
 
   void begin(const Call& call);
   Graph finish(const std::vector<std::string>& output_names);
@@ -27,6 +28,9 @@ class Translator {
   bool is_none(const std::string& name) const;
   std::string tensor(const std::string& name);  // the value's name in the graph
   std::string tensor_or_number(const std::string& name);
+  // A parameter of the model: its name there, empty for another value, and its values.
+  std::string parameter_name(const std::string& name) const { return value(name).parameter; }
+  const at::Tensor& parameter(const std::string& name) const;
   std::vector<std::string> tensors(const std::string& name);
   int64_t integer(const std::string& name) const;
   double number(const std::string& name) const;
@@ -38,6 +42,8 @@ class Translator {
   int64_t side(const std::string& name, const std::string& of) const;
   const Sizes& shape(const std::string& name) const;
   at::ScalarType dtype(const std::string& name) const;
+
+  const Int8Layers& int8() const { return int8_; }
 
   size_t num_outputs() const { return call_->outputs.size(); }
   const Sizes& output_shape(size_t i = 0) const;
@@ -56,6 +62,7 @@ class Translator {
   const Trace& trace_;
   const std::vector<TracedInput>& inputs_;
   const std::map<std::string, at::Tensor>& parameters_;
+  const Int8Layers& int8_;
   GraphBuilder graph_;
   std::map<size_t, std::string> names_;
   const Call* call_ = nullptr;

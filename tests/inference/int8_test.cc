@@ -1,4 +1,5 @@
 // device.dtype: int8 of a loaded model: which layers, what is said, and how far the outputs move.
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
+#include "fovea/inference/calibrate.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/evaluate/int8_errors.h"
 #include "fovea/train/recipe/inference.h"
@@ -112,21 +114,40 @@ TEST_F(Int8InferenceTest, ARecipeAsksForItToo) {
   }
 }
 
-TEST(Int8SkipTest, ACommandsDtypeComesBeforeTheRecipes) {
+TEST(Int8OptionsTest, ACommandsDtypeComesBeforeTheRecipes) {
   TrainConfig config;
   config.device.dtype = "int8";
   config.int8.skip = {"blocks.0.*"};
   InferenceOptions options;
-  EXPECT_EQ(int8_skip_of(options, &config), config.int8.skip);  // float32, the default
+  EXPECT_EQ(int8_of(options, &config)->skip, config.int8.skip);  // float32, the default
   options.dtype = "bfloat16";
-  EXPECT_EQ(int8_skip_of(options, &config), std::nullopt);
+  EXPECT_FALSE(int8_of(options, &config));
   options.dtype = "int8";
-  EXPECT_EQ(int8_skip_of(options, nullptr), std::vector<std::string>());
-  EXPECT_EQ(int8_skip_of(options, &config), config.int8.skip);
+  EXPECT_EQ(int8_of(options, nullptr)->skip, std::vector<std::string>());
+  EXPECT_EQ(int8_of(options, &config)->skip, config.int8.skip);
   options.int8_skip = {"blocks.1.*"};
-  EXPECT_EQ(int8_skip_of(options, &config), options.int8_skip);
+  EXPECT_EQ(int8_of(options, &config)->skip, options.int8_skip);
   options.dtype = "float32";
-  EXPECT_THROW(int8_skip_of(options, nullptr), ConfigError);
+  EXPECT_THROW(int8_of(options, nullptr), ConfigError);
+}
+
+TEST(Int8OptionsTest, RangesMeanCalibrated) {
+  TrainConfig config;
+  InferenceOptions options{.dtype = "int8"};
+  EXPECT_EQ(int8_of(options, &config)->activations, "dynamic");
+  options.int8_ranges = "some.json";
+  EXPECT_EQ(int8_of(options, &config)->activations, "calibrated");
+  EXPECT_EQ(int8_of(options, &config)->ranges, "some.json");
+  options.int8_activations = "dynamic";
+  EXPECT_THROW(int8_of(options, &config), ConfigError);
+  options = {.dtype = "int8"};
+  config.int8.activations = "calibrated";
+  config.int8.ranges = "other.json";
+  EXPECT_EQ(int8_of(options, &config)->ranges, "other.json");
+  options.int8_activations = "dynamic";
+  EXPECT_EQ(int8_of(options, &config)->activations, "dynamic");
+  EXPECT_THROW(int8_of({.int8_activations = "calibrated"}, nullptr), ConfigError);
+  EXPECT_THROW(int8_of({.int8_ranges = "some.json"}, nullptr), ConfigError);
 }
 
 TEST_F(Int8InferenceTest, WhatCannotBeIsRefused) {
@@ -140,6 +161,133 @@ TEST_F(Int8InferenceTest, WhatCannotBeIsRefused) {
                 AllOf(HasSubstr("blocks.1.mlp.fc1.weight"), HasSubstr("not finite")));
     EXPECT_EQ(error_of(path, {.dtype = "int8", .int8_skip = {"blocks.1.mlp.fc1"}}), "");
   }
+}
+
+class CalibratedInt8Test : public Int8InferenceTest {
+ protected:
+  static std::vector<inference::Input> inputs(int64_t count, float factor = 1) {
+    std::vector<inference::Input> all;
+    for (int64_t i = 0; i < count; ++i) {
+      all.push_back({support::random({1, 8, 8}, at::kFloat, 20 + i) * factor});
+    }
+    return all;
+  }
+  Int8Ranges measured(const inference::CalibrationOptions& options = {}) const {
+    return inference::calibrate(inference::Predictor(load(weights(), {})), inputs(10), options);
+  }
+  void write_beside(const Int8Ranges& ranges) const {
+    std::ofstream(folder_.file("trained.int8_ranges.json")) << format_int8_ranges(ranges);
+  }
+  // Of a load with these ranges beside the weights.
+  std::string error_with(const Int8Ranges& ranges) const {
+    write_beside(ranges);
+    return error_of(weights(), calibrated());
+  }
+  static InferenceOptions calibrated() {
+    return {.dtype = "int8", .int8_activations = "calibrated"};
+  }
+};
+
+TEST_F(CalibratedInt8Test, RangesBesideTheWeightsAreTaken) {
+  const auto ranges = measured();
+  EXPECT_EQ(ranges.layers.size(), nn::block_linears(*load(weights(), {}).model).size());
+  write_beside(ranges);
+  const auto exact = outputs(load(weights(), {}));
+  const auto dynamic = outputs(load(weights(), {.dtype = "int8"}));
+  const auto held = outputs(load(weights(), calibrated()));
+  EXPECT_LT(((held - exact).norm() / exact.norm()).item<double>(), 0.1);
+  EXPECT_FALSE(held.equal(dynamic));
+  const auto file = folder_.file("ranges.json");
+  std::ofstream(file) << format_int8_ranges(ranges);
+  const auto named = outputs(load(weights(), {.dtype = "int8", .int8_ranges = file}));
+  support::expect_same_bits(named, held, "outputs");
+  const auto target = recipe({"device.dtype=int8", "int8.activations=calibrated"});
+  support::expect_same_bits(outputs(load(target, {.weights = weights()})), held, "by the recipe");
+}
+
+TEST_F(CalibratedInt8Test, NeitherThreadsNorBatchesChangeABit) {
+  for (const auto rule : {Int8RangeRule::kMinMax, Int8RangeRule::kLeastSquares}) {
+    const auto expected = measured({.rule = rule});
+    for (const int threads : {1, 3}) {
+      at::set_num_threads(threads);
+      for (const int64_t batch : {1, 4}) {
+        EXPECT_TRUE(measured({.rule = rule, .batch_size = batch}) == expected)
+            << threads << " threads, batches of " << batch;
+      }
+    }
+    at::set_num_threads(1);
+  }
+}
+
+TEST_F(CalibratedInt8Test, AModelComputesInFloatWhileAndAfterItIsMeasured) {
+  const auto narrow = load(weights(), {.dtype = "int8"});
+  const inference::Predictor predictor(narrow);
+  EXPECT_TRUE(inference::calibrate(predictor, inputs(10), {}) == measured());
+  support::expect_same_bits(outputs(narrow), outputs(load(weights(), {})), "outputs");
+}
+
+TEST_F(CalibratedInt8Test, LayersWithoutARangeStayWide) {
+  const auto ranges = measured({.skip = {"blocks.0.*"}});
+  EXPECT_FALSE(ranges.layers.contains("blocks.0.attn.qkv"));
+  EXPECT_THAT(error_with(ranges),
+              AllOf(HasSubstr("no range of 'blocks.0.attn.qkv'"),
+                    HasSubstr("ranges of 4 layers, expected those of"), HasSubstr("model's 8")));
+  auto options = calibrated();
+  options.int8_skip = {"blocks.0.*"};
+  for (const auto& name : int8_names(load(weights(), options))) {
+    EXPECT_TRUE(name.starts_with("blocks.1.")) << name;
+  }
+}
+
+TEST_F(CalibratedInt8Test, RangesThatAreNotOfTheModelAreRefused) {
+  EXPECT_THAT(error_of(weights(), calibrated()),
+              AllOf(HasSubstr("int8.activations"), HasSubstr("trained.int8_ranges.json"),
+                    HasSubstr("fovea calibrate")));
+  const auto ranges = measured();
+  auto other = ranges;
+  other.layers["blocks.7.attn.qkv"] = other.layers.begin()->second;
+  EXPECT_THAT(error_with(other), HasSubstr("no layer 'blocks.7.attn.qkv'"));
+  other = ranges;
+  other.layers.erase("blocks.1.mlp.fc2");
+  EXPECT_THAT(error_with(other), HasSubstr("no range of 'blocks.1.mlp.fc2'"));
+  write(config_.model, weights(), /*factor=*/2);
+  EXPECT_THAT(error_with(ranges),
+              AllOf(HasSubstr("of other weights"), HasSubstr("blocks.1.mlp.fc1"),
+                    HasSubstr("fovea calibrate")));
+}
+
+TEST_F(CalibratedInt8Test, WhatIsNotFiniteIsNamed) {
+  const inference::Predictor predictor(load(weights(), {}));
+  const auto message = [&](const auto& ask) -> std::string {
+    try {
+      ask();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message([&] { inference::calibrate(predictor, inputs(2, NAN), {}); }),
+              AllOf(HasSubstr("blocks.0.attn.qkv"), HasSubstr("not finite")));
+  EXPECT_THAT(message([&] { inference::calibrate(predictor, {}, {}); }),
+              HasSubstr("no sample's pass"));
+  write(config_.model, weights(), INFINITY);
+  EXPECT_THAT(message([&] { measured(); }), HasSubstr("blocks.1.mlp.fc1.weight"));
+}
+
+TEST_F(CalibratedInt8Test, TrainingDataIsTakenFromAllOfItsLength) {
+  config_.data.train = testing::write_tiny_set(folder_, "train", 30, 5);
+  config_.data.val = config_.data.train;
+  const auto target = recipe({});
+  const inference::Predictor predictor(load(target, {}));
+  const auto chosen = inference::training_inputs(predictor.loaded(), 7);
+  ASSERT_EQ(chosen.size(), 7u);
+  EXPECT_EQ(std::get<inference::SampleInput>(chosen[6].content).index, 6 * 30 / 7);
+  const auto ranges = inference::calibrate(predictor, chosen, {});
+  EXPECT_EQ(ranges.num_samples, 7);
+  for (const auto& [name, layer] : ranges.layers) {
+    EXPECT_LT(layer.inputs.least, layer.inputs.largest) << name;
+  }
+  EXPECT_THROW(inference::training_inputs(load(weights(), {}), 7), ConfigError);
 }
 
 TEST_F(Int8InferenceTest, TrainingRefusesIt) {

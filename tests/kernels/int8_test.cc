@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "fovea/core/error.h"
@@ -54,15 +56,18 @@ void for_each_int8_case(const Check& check) {
   }
 }
 
-// What is at a product's end besides a bias: [rows, columns], or undefined.
+// What is at a product's end besides a bias, [rows, columns] or undefined, and what rows are held
+// to.
 struct Int8Ends {
   at::Tensor residual = {}, gelu = {};
+  std::optional<kernels::Int8Range> range = {};
 };
 
 at::Tensor multiply_int8(cpu::Int8Form form, const Int8Case& factors, const Int8Ends& ends = {}) {
   const auto& [x, weight, bias] = factors;
-  const auto packed =
+  auto packed =
       cpu::pack_int8_weight(form, weight.const_data_ptr<float>(), weight.size(0), weight.size(1));
+  if (ends.range) packed.rows = cpu::int8_row(*ends.range);
   const int64_t M = x.size(0), N = weight.size(0);
   const auto out = at::full({M, N + 1}, 77, at::kFloat);  // a column more is nobody's to write to
   const auto wide_gelu = at::full({M, N + 1}, 77, at::kFloat);
@@ -95,6 +100,48 @@ TEST(Int8ProductTest, IsThatOfItsCodesToTheBit) {
                                   factors.bias.to(at::kDouble));
     expect_within(product, exact, expected.most_error);
   });
+}
+
+// One that is wide on one side, and one that cuts most values off.
+const std::vector<kernels::Int8Range> kRowRanges = {{-0.1f, 4}, {-0.3f, 0.2f}};
+
+TEST(Int8ProductTest, WithAGivenRangeItIsThatOfItsCodesToTheBit) {
+  for_each_int8_case([](cpu::Int8Form form, const Int8Case& factors) {
+    for (const auto& range : kRowRanges) {
+      SCOPED_TRACE(fmt::format("{} to {}", range.least, range.largest));
+      const auto expected = reference::int8_product(factors.x, factors.weight, factors.bias,
+                                                    std::pair(range.least, range.largest));
+      const auto product = multiply_int8(form, factors, {.range = range});
+      support::expect_same_bits(product, expected.result, "product");
+      support::expect_close(product, expected.in_float64, at::kFloat, "product");
+      const auto held = factors.x.clamp(range.least, range.largest).to(at::kDouble);
+      const auto exact =
+          at::linear(held, factors.weight.to(at::kDouble), factors.bias.to(at::kDouble));
+      expect_within(product, exact, expected.most_error);
+    }
+  });
+}
+
+TEST(Int8ProductTest, ARangeIsOfAllRowsAndValuesOutsideBecomeItsEnds) {
+  for (const auto form : cpu::int8_forms_here()) {
+    SCOPED_TRACE(cpu::int8_form_name(form));
+    Int8Case factors({6, 40, 33});
+    factors.x[0].fill_(127);
+    factors.x[1].fill_(1e30f);  // whose codes have no 32-bit integer
+    factors.x[2].fill_(-128);
+    factors.x[3].fill_(-1e30f);
+    factors.x[4][5] = NAN;
+    factors.x[5][6] = INFINITY;
+    const auto product = multiply_int8(form, factors, {.range = kernels::Int8Range{-128, 127}});
+    support::expect_same_bits(product[1], product[0], "above");
+    support::expect_same_bits(product[3], product[2], "below");
+    EXPECT_TRUE(product.narrow(0, 4, 2).isnan().all().item<bool>()) << "not finite";
+    const auto of_zeros = multiply_int8(form, factors, {.range = kernels::Int8Range{0, 0}});
+    for (int64_t row = 0; row < 4; ++row) {
+      support::expect_same_bits(of_zeros[row], factors.bias, "a range of zeros");
+    }
+    EXPECT_TRUE(of_zeros.narrow(0, 4, 2).isnan().all().item<bool>()) << "not finite";
+  }
 }
 
 // Sums of two products of bytes, or of all, that fit into 32 bits alone.
@@ -213,6 +260,40 @@ TEST(Int8ProductTest, LinearTakesCodesOfWeightsThatHaveThem) {
   layer.copies->use_int8(layer.weight, true);
   layer.copies.reset();
   support::expect_same_bits(layer.forward(), wide, "once nobody keeps the codes");
+}
+
+TEST(Int8ProductTest, LinearHoldsRowsToTheRangeThatTheyAreGiven) {
+  Int8Layer layer;
+  const auto held = reference::int8_product(layer.values.x, layer.weight.detach(),
+                                            layer.values.bias, std::pair(-1.5f, 2.0f))
+                        .result;
+  layer.copies->hold_rows(layer.weight, kernels::Int8Range{-1.5f, 2});
+  layer.copies->use_int8(layer.weight, true);
+  support::expect_same_bits(layer.forward(), held, "range before the codes");
+  layer.copies->hold_rows(layer.weight, std::nullopt);
+  support::expect_same_bits(layer.forward(), layer.expected(), "each row's own");
+  layer.copies->hold_rows(layer.weight, kernels::Int8Range{-1.5f, 2});
+  support::expect_same_bits(layer.forward(), held, "range after the codes");
+}
+
+TEST(Int8ProductTest, AWatcherIsToldOfTheRowsThatAreMultiplied) {
+  Int8Layer layer;
+  std::vector<at::Tensor> seen;
+  layer.copies->watch(layer.weight, [&](const at::Tensor& rows) { seen.push_back(rows); });
+  const auto& x = layer.values.x;
+  layer.forward();
+  kernels::linear(x.view({3, 3, 40}), layer.weight, layer.values.bias);
+  const auto before = random({9, 40}, at::kFloat, 6);
+  kernels::linear_of_activation({.before = before, .after = {}}, {}, layer.weight,
+                                layer.values.bias);
+  ASSERT_EQ(seen.size(), 3u);
+  support::expect_same_bits(seen[0], x, "rows");
+  support::expect_same_bits(seen[1], x, "rows of [B, N, K]");
+  support::expect_same_bits(seen[2], kernels::activate(before, kernels::Activation::kGelu),
+                            "rows that an activation made");
+  layer.copies->watch(layer.weight, {});
+  layer.forward();
+  EXPECT_EQ(seen.size(), 3u);
 }
 
 TEST(Int8ProductTest, LinearGivesResidualsGeluAndGradients) {

@@ -56,8 +56,9 @@ at::Tensor read_tensor(const ProtobufMessage& message, const std::string& folder
     raw = bytes_of(folder + "/" + place.at("location"))
               .substr(std::stoull(place.at("offset")), std::stoull(place.at("length")));
   }
-  const auto number = message.integer(2);
-  const auto kind = number == 1 ? at::kFloat : number == 7 ? at::kLong : at::kBool;
+  const std::map<int64_t, at::ScalarType> kinds = {
+      {1, at::kFloat}, {2, at::kByte}, {3, at::kChar}, {7, at::kLong}, {9, at::kBool}};
+  const auto kind = kinds.at(message.integer(2));
   auto value = at::empty(message.integers(1), kind);
   if (value.nbytes() != raw.size()) throw std::runtime_error("a tensor of another size");
   std::memcpy(value.data_ptr(), raw.data(), raw.size());
@@ -129,9 +130,26 @@ at::Tensor reduce(const FileNode& node, const std::vector<at::Tensor>& in) {
   return node.op_type == "ReduceSum" ? in[0].sum(sides, keeps) : at::amax(in[0], sides, keeps);
 }
 
+// Of uint8 and one scale, or of int8 and a scale for each part of an axis.
+at::Tensor quantized(const FileNode& node, const std::vector<at::Tensor>& in) {
+  if (node.op_type == "QuantizeLinear") {
+    return (at::round(in[0] / in[1]) + in[2].to(at::kFloat)).clamp(0, 255).to(at::kByte);
+  }
+  if (node.op_type != "DequantizeLinear") return {};
+  std::vector<int64_t> sides(static_cast<size_t>(in[0].dim()), 1);
+  if (in[1].dim() == 1) {
+    sides.at(static_cast<size_t>(node.attributes.at("axis").integer)) = in[1].size(0);
+  }
+  return (in[0].to(at::kInt) - in[2].to(at::kInt).reshape(sides)).to(at::kFloat) *
+         in[1].reshape(sides);
+}
+
 at::Tensor arithmetic(const FileNode& node, const std::vector<at::Tensor>& in) {
   const auto& op = node.op_type;
   if (op == "MatMul") return at::matmul(in[0], in[1]);
+  if (op == "Gemm") {
+    return at::matmul(in[0], node.attributes.at("transB").integer == 1 ? in[1].t() : in[1]);
+  }
   if (op == "Add") return in[0] + in[1];
   if (op == "Sub") return in[0] - in[1];
   if (op == "Mul") return in[0] * in[1];
@@ -198,7 +216,7 @@ std::vector<at::Tensor> evaluate(const FileNode& node, const std::vector<at::Ten
   if (node.op_type == "Split") {
     return at::split_with_sizes(in[0], list_of(in[1]), node.attributes.at("axis").integer);
   }
-  for (const auto family : {arithmetic, movement, layer}) {
+  for (const auto family : {arithmetic, movement, layer, quantized}) {
     if (const auto y = family(node, in); y.defined()) return {y};
   }
   throw std::runtime_error("operator " + node.op_type);

@@ -16,9 +16,9 @@ struct Codes {
   int64_t zero = 0;
 };
 
-Codes codes_of_row(const float* x, int64_t depth) {
-  float least = 0, largest = 0;
-  for (int64_t k = 0; k < depth; ++k) {
+Codes codes_of_row(const float* x, int64_t depth, const RowRange& range) {
+  auto [least, largest] = range.value_or(std::pair(0.0f, 0.0f));
+  for (int64_t k = 0; k < depth && !range; ++k) {
     least = std::min(least, x[k]);
     largest = std::max(largest, x[k]);
   }
@@ -51,7 +51,8 @@ double sum_of_sizes(const float* values, int64_t depth) {
 
 }  // namespace
 
-Int8Product int8_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+Int8Product int8_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         const RowRange& range) {
   const int64_t M = x.size(0), N = weight.size(0), K = x.size(1);
   const auto options = at::TensorOptions().dtype(at::kDouble);
   Int8Product product{.result = at::empty({M, N}, at::kFloat),
@@ -63,7 +64,7 @@ Int8Product int8_product(const at::Tensor& x, const at::Tensor& weight, const at
   }
   for (int64_t m = 0; m < M; ++m) {
     const auto* values = x.const_data_ptr<float>() + m * K;
-    const auto row = codes_of_row(values, K);
+    const auto row = codes_of_row(values, K, range);
     const double size = sum_of_sizes(values, K);
     for (int64_t n = 0; n < N; ++n) {
       const auto& column = columns[static_cast<size_t>(n)];

@@ -33,6 +33,7 @@ struct BenchArguments {
   std::string mode = "both";
   std::string device = "auto";
   std::string dtype = "float32";
+  std::string int8_activations;
   int64_t threads = 0;
   int64_t batch_size = 32;
   int64_t steps = 10;
@@ -72,6 +73,9 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   if (options.is_int8 && arguments.mode != "infer") {
     fail<ConfigError>("--dtype int8 is of inference; expected --mode infer, found --mode {}",
                       arguments.mode);
+  }
+  if (!arguments.int8_activations.empty()) {
+    options.config.int8.activations = arguments.int8_activations;
   }
   device.dtype = options.is_int8 ? "float32" : arguments.dtype;
   device.threads = arguments.threads;
@@ -198,6 +202,11 @@ void add_bench(Command app) {
   command.add_option("--dtype", arguments->dtype, "dtype of activations and products")
       .one_of({"float32", "bfloat16", "float16", "int8", "auto"})
       .show_default();
+  command
+      .add_option("--int8-activations", arguments->int8_activations,
+                  "with --dtype int8: dynamic, or calibrated on the noise that is measured with; "
+                  "default: int8.activations of the recipe")
+      .one_of({"dynamic", "calibrated"});
   command
       .add_option("--threads", arguments->threads,
                   "threads of the CPU kernels; 0: one for each core")

@@ -84,14 +84,14 @@ void print(const std::map<std::string, double>& metrics, int64_t num_samples, in
 void run_int8_errors(const EvalArguments& arguments, const train::Inference& inference) {
   const auto& options = arguments.inference.options;
   const auto& config = *inference.config;
-  const auto skip = train::int8_skip_of(options, &config);
-  if (!skip) fail<ConfigError>("--int8-errors: expected --dtype int8; found {}", options.dtype);
+  const auto int8 = train::int8_of(options, &config);
+  if (!int8) fail<ConfigError>("--int8-errors: expected --dtype int8; found {}", options.dtype);
   const auto source = train::open_validation_data(config, inference.class_names);
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to measure on");
   auto batch = source.loader->next();
   const auto tensors = train::to_tensors(batch, 0, batch.size(), inference.compute);
   const auto errors =
-      train::measure_int8_errors(*inference.model, *inference.copies, *skip, tensors);
+      train::measure_int8_errors(*inference.model, *inference.copies, int8->skip, tensors);
   if (arguments.json) {
     nlohmann::ordered_json object = {{"num_samples", batch.size()}, {"all", errors.all}};
     for (const auto& [layer, error] : errors.layers) object["layers"][layer] = error;

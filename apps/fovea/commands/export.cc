@@ -19,6 +19,7 @@
 #include "fovea/core/json.h"
 #include "fovea/inference/predictor.h"
 #include "fovea/models/weights.h"
+#include "fovea/train/recipe/int8_layers.h"
 
 namespace fovea::app {
 namespace {
@@ -30,6 +31,7 @@ struct ExportArguments {
   std::string to = "onnx";
   std::string part = "all";
   int64_t batch_size = 0;
+  int64_t weight_bits = 8;
   bool check = false;
   bool json = false;
 };
@@ -75,10 +77,30 @@ std::map<std::string, std::string> metadata_of(const train::Inference& inference
   return metadata;
 }
 
+// The layers that are written as products of 8-bit integers; the model has been loaded for them.
+onnx::Int8Layers int8_layers_of(const ExportArguments& arguments,
+                                const train::Inference& inference) {
+  const auto* config = inference.config ? &*inference.config : nullptr;
+  const auto int8 = train::int8_of(arguments.options, config);
+  if (!int8) return {};
+  const auto ranges = train::int8_ranges_of(*int8, inference.weights);
+  if (!ranges) {
+    fail<ConfigError>(
+        "int8.activations: found dynamic, which ONNX cannot say; expected calibrated: give --dtype "
+        "int8, once `fovea calibrate` has measured the ranges");
+  }
+  onnx::Int8Layers layers{.weight_bits = static_cast<int>(arguments.weight_bits)};
+  for (const auto& [name, layer] : train::int8_layers(*inference.model, int8->skip)) {
+    layers.inputs[name] = ranges->layers.at(name).inputs;
+  }
+  return layers;
+}
+
 void export_onnx(const ExportArguments& arguments, const train::Inference& inference) {
   onnx::ExportOptions options;
   options.part = arguments.part == "encoder" ? onnx::Part::kEncoder : onnx::Part::kAll;
   if (arguments.batch_size > 0) options.batch_size = arguments.batch_size;
+  options.int8 = int8_layers_of(arguments, inference);
   options.file.metadata = metadata_of(inference);
   if (inference.config) {
     const auto& patching = inference.config->data.adaptive_patching;
@@ -99,6 +121,7 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
                            {"opset", onnx::kOpset},
                            {"nodes", graph.nodes.size()},
                            {"initializers", graph.initializers.size()},
+                           {"int8_layers", report.num_int8},
                            {"inputs", nlohmann::json::array()},
                            {"outputs", nlohmann::json::array()}};
     for (const auto& port : graph.inputs) line["inputs"].push_back(json_of(port));
@@ -109,6 +132,9 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
   }
   say("{}: ONNX, opset {}, {} nodes, {} initialisers, {:.1f} MB\n", arguments.file, onnx::kOpset,
       graph.nodes.size(), graph.initializers.size(), static_cast<double>(report.file.bytes) / 1e6);
+  if (!options.int8.inputs.empty()) {
+    say("int8:   {} linear layers, weights of {} bits\n", report.num_int8, arguments.weight_bits);
+  }
   if (!report.file.data_file.empty()) {
     say("data:   {} (keep it beside the model)\n", report.file.data_file);
   }
@@ -124,9 +150,11 @@ void export_onnx(const ExportArguments& arguments, const train::Inference& infer
 }
 
 void export_safetensors(const ExportArguments& arguments, const train::Inference& inference) {
-  if (arguments.part != "all" || arguments.batch_size > 0 || arguments.check) {
+  if (arguments.part != "all" || arguments.batch_size > 0 || arguments.check ||
+      arguments.options.dtype == "int8") {
     fail<ConfigError>(
-        "--part, --batch-size and --check are for --to onnx: a file of weights holds all values");
+        "--part, --batch-size, --dtype int8 and --check are for --to onnx: a file of weights holds "
+        "all values");
   }
   if (inference.config) {
     train::save_inference_weights(arguments.file, *inference.model, *inference.config,
@@ -157,6 +185,7 @@ void run_export(ExportArguments& arguments) {
   }
   arguments.file = arguments.files.front();
   check_ending(arguments);
+  if (arguments.options.dtype == "int8") arguments.options.int8_activations = "calibrated";
   const inference::Predictor predictor(arguments.target, arguments.options);
   const auto& inference = predictor.loaded();
   if (arguments.to == "onnx") {
@@ -187,6 +216,21 @@ void add_export(Command app) {
       .add_option("--batch-size", arguments->batch_size, "ONNX: images of a batch; 0: any number")
       .non_negative()
       .show_default();
+  command
+      .add_option("--dtype", arguments->options.dtype,
+                  "ONNX: float32; int8: linear layers of blocks as QuantizeLinear and "
+                  "DequantizeLinear, which other programs multiply as 8-bit integers; needs the "
+                  "ranges of `fovea calibrate`")
+      .one_of({"float32", "int8"})
+      .show_default();
+  add_int8_skip(command, arguments->options);
+  add_int8_ranges(command, arguments->options);
+  command
+      .add_option("--int8-weight-bits", arguments->weight_bits,
+                  "8, or 7 for processors without VNNI, where other programs cut off sums of "
+                  "products that 8 bits make too large")
+      .in_range(7, 8)
+      .show_default();
   command.add_flag("--check", arguments->check,
                    "ONNX: run the file with ONNX Runtime and compare it with the model");
   command
@@ -198,6 +242,7 @@ void add_export(Command app) {
   command.examples(
       {"fovea export runs/flowers flowers.onnx",
        "fovea export runs/flowers encoder.onnx --part encoder --batch-size 8 --check",
+       "fovea export runs/flowers flowers.int8.onnx --dtype int8 --check",
        "fovea export runs/flowers flowers.safetensors --to safetensors --checkpoint best"});
   command.callback([arguments] { run_export(*arguments); });
 }

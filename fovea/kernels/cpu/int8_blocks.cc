@@ -1,7 +1,10 @@
 #include "fovea/kernels/cpu/int8_blocks.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
@@ -156,6 +159,15 @@ Int8Form best_int8_form(KernelPath level) {
     if (traits.level <= level && has_int8_form(traits.form)) best = traits.form;
   }
   return best;
+}
+
+Int8Row int8_row(const Int8Range& range) {
+  constexpr int kMostCode = 255;
+  constexpr float kLeastScale = std::numeric_limits<float>::min();  // its inverse is finite
+  const float scale = range.largest / kMostCode - range.least / kMostCode;
+  if (!(scale >= kLeastScale)) return {0, 0};
+  const auto zero = std::lrintf(-range.least * (1 / scale));
+  return {scale, static_cast<int32_t>(std::min<long>(kMostCode, zero))};
 }
 
 Int8Layout int8_layout(Int8Form form) {

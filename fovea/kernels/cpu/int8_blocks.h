@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/linear/int8_range.h"
 
 namespace fovea::kernels::cpu {
 
 // Note [Int8]
 // A row of a first factor is scale * (code - zero), with codes of 0 to 255 between its own least
-// and largest value; a column of a second one, which is a weight, is scale * code, with codes of
+// and largest value, or between the ends of a range that is given for all rows, which values
+// outside become; a column of a second one, which is a weight, is scale * code, with codes of
 // -127 to 127 and the scale of its largest value. The product of the codes is exact in sums of 32
 // bits, and zero times the sum of a column's codes, which is known beforehand, is taken from it. So
 // a result is rounded where codes are made and where scales are multiplied in, and nowhere else: it
@@ -37,6 +39,15 @@ bool has_int8_form(Int8Form form);
 std::vector<Int8Form> int8_forms_here();
 // The best one of those that belong to this instruction set or an older one.
 Int8Form best_int8_form(KernelPath level);
+
+// What codes of a row stand for: scale * (code - zero). Of a row of zeros the scale is 0; of one
+// where something is not finite it is NaN, which every result of the row becomes.
+struct Int8Row {
+  float scale;
+  int32_t zero;
+};
+// For numbers between these two, with 0 among them, both finite.
+Int8Row int8_row(const Int8Range& range);
 
 struct Int8Layout {
   int64_t group;  // codes of a group

@@ -15,12 +15,10 @@
 namespace fovea::kernels::cpu {
 namespace {
 
-constexpr int64_t kMostCode = 127;
-
 int64_t rounded_up(int64_t size, int64_t to) { return parts_of(size, to) * to; }
 
 // The scale of a column; NaN where something is not finite.
-float scale_of_column(const float* values, int64_t depth) {
+float scale_of_column(const float* values, int64_t depth, int most_code) {
   float largest = 0;
   bool is_finite = true;
   for (int64_t i = 0; i < depth; ++i) {
@@ -28,22 +26,20 @@ float scale_of_column(const float* values, int64_t depth) {
     largest = std::max(largest, std::abs(values[i]));
   }
   if (!is_finite) return std::numeric_limits<float>::quiet_NaN();
-  const float scale = largest / kMostCode;
+  const float scale = largest / static_cast<float>(most_code);
   return scale >= std::numeric_limits<float>::min() ? scale : 0;  // its inverse is finite
 }
 
 // Writes the codes of a column to its place in a strip; their sum.
-int32_t pack_column(const float* values, int64_t depth, float scale, const Int8Layout& layout,
-                    uint8_t* to) {
-  const float inverse = scale > 0 ? 1 / scale : 0;
+int32_t pack_column(const std::vector<int8_t>& codes, const Int8Layout& layout, uint8_t* to) {
   int32_t sum = 0;
-  for (int64_t i = 0; i < depth; ++i) {
-    const auto code = std::isnan(scale) ? 0 : std::lrintf(values[i] * inverse);
-    const auto kept = static_cast<int16_t>(std::clamp<long>(code, -kMostCode, kMostCode));
+  int64_t i = 0;
+  for (const int16_t code : codes) {
     auto* group = to + i / layout.group * layout.width * Int8Layout::kGroupBytes;
-    std::memcpy(group + i % layout.group * layout.code_bytes(), &kept,  // the low byte first
+    std::memcpy(group + i % layout.group * layout.code_bytes(), &code,  // the low byte first
                 static_cast<size_t>(layout.code_bytes()));
-    sum += kept;
+    sum += code;
+    ++i;
   }
   return sum;
 }
@@ -95,6 +91,7 @@ class Int8Product {
     codes_ = at::empty({rows * codes_stride_}, at::kByte);
     auto* codes = codes_.mutable_data_ptr<uint8_t>();
     const int64_t bytes = weight_.depth * layout_.code_bytes();
+    const auto* given = weight_.rows ? &*weight_.rows : nullptr;
     constexpr int64_t kGrain = 8;
     for_ranges(rows, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -102,7 +99,7 @@ class Int8Product {
         const int64_t filled = r < num_rows_ ? bytes : 0;
         if (r < num_rows_) {
           rows_[static_cast<size_t>(r)] =
-              quantize_row(x_ + r * stride_, weight_.depth, layout_.code_bytes(), row);
+              quantize_row(x_ + r * stride_, weight_.depth, given, layout_.code_bytes(), row);
         }
         std::memset(row + filled, 0, static_cast<size_t>(codes_stride_ - filled));
       }
@@ -174,6 +171,16 @@ class Int8Product {
 
 }  // namespace
 
+float int8_column(const float* values, int64_t depth, int8_t* codes, int most_code) {
+  const float scale = scale_of_column(values, depth, most_code);
+  const float inverse = scale > 0 ? 1 / scale : 0;
+  for (int64_t i = 0; i < depth; ++i) {
+    const auto code = std::isnan(scale) ? 0 : std::lrintf(values[i] * inverse);
+    codes[i] = static_cast<int8_t>(std::clamp<long>(code, -most_code, most_code));
+  }
+  return scale;
+}
+
 Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns, int64_t depth) {
   FOVEA_CHECK(depth <= kMostInt8Depth, "a product of 8-bit integers {} deep; expected {} at most",
               depth, kMostInt8Depth);
@@ -192,13 +199,12 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
     for (int64_t strip = begin; strip < end; ++strip) {
       std::memset(to + strip * strip_bytes, 0, static_cast<size_t>(strip_bytes));
       const int64_t last = std::min((strip + 1) * layout.width, columns);
+      std::vector<int8_t> codes(static_cast<size_t>(depth));
       for (int64_t c = strip * layout.width; c < last; ++c) {
-        const auto* values = weight + c * depth;
-        const float scale = scale_of_column(values, depth);
-        packed.scales[static_cast<size_t>(c)] = scale;
-        packed.sums[static_cast<size_t>(c)] =
-            pack_column(values, depth, scale, layout,
-                        to + strip * strip_bytes + c % layout.width * Int8Layout::kGroupBytes);
+        packed.scales[static_cast<size_t>(c)] =
+            int8_column(weight + c * depth, depth, codes.data());
+        packed.sums[static_cast<size_t>(c)] = pack_column(
+            codes, layout, to + strip * strip_bytes + c % layout.width * Int8Layout::kGroupBytes);
       }
     }
   });

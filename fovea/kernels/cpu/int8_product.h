@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
@@ -18,14 +19,20 @@ inline constexpr int64_t kMostInt8Depth = 65536;
 struct Int8Weight {
   Int8Form form;
   int64_t columns, depth;
-  int64_t groups;                 // of a column
-  AlignedBuffer<uint8_t> strips;  // [strips, groups, width]
-  std::vector<float> scales;      // [strips, width], and
-  std::vector<int32_t> sums;      // of a column's codes; 0 behind the last column
+  int64_t groups;                    // of a column
+  AlignedBuffer<uint8_t> strips;     // [strips, groups, width]
+  std::vector<float> scales;         // [strips, width], and
+  std::vector<int32_t> sums;         // of a column's codes; 0 behind the last column
+  std::optional<Int8Row> rows = {};  // what codes of all rows of x stand for; none: each row's own
 };
 
 // weight: [columns, depth], row after row; depth at most kMostInt8Depth.
 Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns, int64_t depth);
+
+// The codes of a column of a weight, [depth], of -most_code to most_code; its scale, which is NaN
+// where something is not finite, and the codes 0.
+inline constexpr int kMostInt8Code = 127;
+float int8_column(const float* values, int64_t depth, int8_t* codes, int most_code = kMostInt8Code);
 
 // x: [rows, depth], rows `stride` values apart. Threads and cuts change no bit, nor do the rows
 // beside one.

@@ -29,6 +29,7 @@ constexpr int kPairRows = 12;
 constexpr int kPairRows = 6;
 #endif
 constexpr int64_t kMostLanes = 16;
+constexpr Int8Row kNoRow = {std::numeric_limits<float>::quiet_NaN(), 0};
 
 HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
 
@@ -47,20 +48,17 @@ HWY_INLINE void for_each_vector(const float* x, int64_t count, const Body& body)
   body(i, hn::LoadU(d, staged));
 }
 
-struct Range {
-  float least, largest;  // 0 among them
-  bool is_finite;
-};
-HWY_INLINE Range range_of(const float* x, int64_t count) {
+// What codes between the least and the largest value stand for; NaN where one is not finite.
+HWY_INLINE Int8Row row_of_own_range(const float* x, int64_t count) {
   const Tag d;
-  auto least = hn::Zero(d), largest = hn::Zero(d), nan = hn::Zero(d);
+  auto least = hn::Zero(d), largest = hn::Zero(d), nan = hn::Zero(d);  // 0 among them
   for_each_vector(x, count, [&](int64_t, hn::Vec<Tag> values) HWY_ATTR {
     least = hn::Min(least, values);
     largest = hn::Max(largest, values);
     nan = hn::Add(nan, hn::Mul(values, hn::Zero(d)));  // of an infinity, too
   });
-  return {hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, largest)),
-          hn::GetLane(hn::SumOfLanes(d, nan)) == 0};
+  if (hn::GetLane(hn::SumOfLanes(d, nan)) != 0) return kNoRow;
+  return int8_row({hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, largest))});
 }
 
 // codes: room for a vector of them.
@@ -78,29 +76,33 @@ HWY_INLINE void store_codes(hn::Vec<Ints> codes, int64_t code_bytes, uint8_t* to
   }
 }
 
-Int8Row quantized_row(const float* x, int64_t depth, int64_t code_bytes, uint8_t* codes) {
-  constexpr float kLeastScale = std::numeric_limits<float>::min();  // its inverse is finite
-  const auto range = range_of(x, depth);
-  Int8Row row{range.largest / 255 - range.least / 255, 0};
-  if (!range.is_finite) row.scale = std::numeric_limits<float>::quiet_NaN();
-  if (!(row.scale >= kLeastScale)) {
-    std::memset(codes, 0, static_cast<size_t>(depth * code_bytes));
-    return {std::isnan(row.scale) ? row.scale : 0, 0};
-  }
-  const float inverse = 1 / row.scale;
-  row.zero = std::min<int32_t>(255, static_cast<int32_t>(std::lrintf(-range.least * inverse)));
+// Whether all of x is finite, and its codes can be used.
+HWY_INLINE bool write_codes(const float* x, int64_t depth, const Int8Row& row, int64_t code_bytes,
+                            uint8_t* codes) {
   const Tag d;
-  const auto factor = hn::Set(d, inverse);
+  const auto factor = hn::Set(d, row.scale > 0 ? 1 / row.scale : 0);
+  const auto most = hn::Set(d, 255), least = hn::Neg(most);  // before what has no 32-bit integer
   const auto zero = hn::Set(Ints(), row.zero);
+  auto nan = hn::Zero(d);
   for_each_vector(x, depth, [&](int64_t i, hn::Vec<Tag> values) HWY_ATTR {
-    const auto rounded = hn::Add(hn::NearestInt(hn::Mul(values, factor)), zero);
+    nan = hn::Add(nan, hn::Mul(values, hn::Zero(d)));
+    const auto held = hn::Min(hn::Max(hn::Mul(values, factor), least), most);
+    const auto rounded = hn::Add(hn::NearestInt(held), zero);
     auto* to = codes + i * code_bytes;
     if (i + lanes() <= depth) return store_codes(rounded, code_bytes, to);
     uint8_t staged[2 * kMostLanes];
     store_codes(rounded, code_bytes, staged);
     std::memcpy(to, staged, static_cast<size_t>((depth - i) * code_bytes));
   });
-  return row;
+  return hn::GetLane(hn::SumOfLanes(d, nan)) == 0;
+}
+
+Int8Row quantized_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
+                      uint8_t* codes) {
+  const auto row = given ? *given : row_of_own_range(x, depth);
+  if (!std::isnan(row.scale) && write_codes(x, depth, row, code_bytes, codes)) return row;
+  std::memset(codes, 0, static_cast<size_t>(depth * code_bytes));
+  return kNoRow;
 }
 
 // sum + the two products of 16-bit numbers that each 32 bits of a and b hold.
@@ -236,8 +238,9 @@ HWY_EXPORT(rows_of_pairs);
 HWY_EXPORT(multiply_pairs);
 HWY_EXPORT(finish_all_rows);
 
-Int8Row quantize_row(const float* x, int64_t depth, int64_t code_bytes, uint8_t* codes) {
-  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_row)(x, depth, code_bytes, codes);
+Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
+                     uint8_t* codes) {
+  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_row)(x, depth, given, code_bytes, codes);
 }
 
 int64_t pairs_width() { return FOVEA_DISPATCH(KernelOp::kLinear, width_of_pairs)(); }

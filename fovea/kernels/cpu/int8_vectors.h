@@ -8,15 +8,10 @@
 
 namespace fovea::kernels::cpu {
 
-// What codes of a row stand for: scale * (code - zero). Of a row of zeros the scale is 0; of one
-// where something is not finite it is NaN, which every result of the row becomes.
-struct Int8Row {
-  float scale;
-  int32_t zero;
-};
-
-// x: [depth] -> its codes, one or two bytes each.
-Int8Row quantize_row(const float* x, int64_t depth, int64_t code_bytes, uint8_t* codes);
+// x: [depth] -> its codes, one or two bytes each. given: what they are to stand for; null: what its
+// own range says.
+Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
+                     uint8_t* codes);
 
 // Of Int8Form::kPairs: columns of a strip, rows of a block, and the block (int8_blocks.h).
 int64_t pairs_width();

@@ -188,6 +188,7 @@ class LinearFunction : public SavingFunction<LinearFunction> {
                                const std::optional<at::Tensor>& bias,
                                const std::optional<at::Tensor>& residual,
                                const AroundProduct& around) {
+    tell_watcher(weight, rows);
     const auto factor = own_weight(weight, rows.scalar_type());
     const auto own_bias = bias ? own_weight(*bias, rows.scalar_type()) : at::Tensor();
     const auto added = residual ? as_rows(*residual) : at::Tensor();

@@ -58,6 +58,8 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   bool uses_int8 = false;
   std::atomic<int64_t> int8_version{-1};
   std::optional<cpu::Int8Weight> int8;
+  std::optional<cpu::Int8Row> int8_rows;  // of its first factors
+  Watcher watcher;
   std::shared_ptr<Buffer> buffer;
 };
 
@@ -104,6 +106,7 @@ const cpu::Int8Weight* WeightCopies::Copy::int8_of(const at::Tensor& weight) {
   const WorkScope work("fovea::weight_int8", 0, bytes_of({weight}) + weight.numel());
   int8 = cpu::pack_int8_weight(int8_form(), weight.const_data_ptr<float>(), weight.size(0),
                                weight.size(1));
+  int8->rows = int8_rows;
   int8_version.store(weight._version(), std::memory_order_release);
   return &*int8;
 }
@@ -144,15 +147,30 @@ WeightCopies::~WeightCopies() {
   }
 }
 
-void WeightCopies::use_int8(const at::Tensor& weight, bool uses) {
+WeightCopies::Copy& WeightCopies::own_copy(const at::Tensor& weight) const {
   auto* copy = hanging_on(weight);
-  FOVEA_CHECK(
-      copy && copy->buffer == buffer_ && weight.dim() == 2 && weight.size(1) <= cpu::kMostInt8Depth,
-      "8-bit integers of a weight {} of {} dims; expected one that is copied here, 2 dims, "
-      "and a depth of {} at most",
-      weight.toString(), weight.dim(), cpu::kMostInt8Depth);
-  copy->uses_int8 = uses;
-  if (uses) copy->int8_of(weight);  // here, and not in the first pass
+  FOVEA_CHECK(copy && copy->buffer == buffer_, "a weight {}; expected one that is copied here",
+              weight.toString());
+  return *copy;
+}
+
+void WeightCopies::use_int8(const at::Tensor& weight, bool uses) {
+  auto& copy = own_copy(weight);
+  FOVEA_CHECK(weight.dim() == 2 && weight.size(1) <= cpu::kMostInt8Depth,
+              "8-bit integers of a weight of {} dims; expected 2, and a depth of {} at most",
+              weight.dim(), cpu::kMostInt8Depth);
+  copy.uses_int8 = uses;
+  if (uses) copy.int8_of(weight);  // here, and not in the first pass
+}
+
+void WeightCopies::hold_rows(const at::Tensor& weight, const std::optional<Int8Range>& range) {
+  auto& copy = own_copy(weight);
+  copy.int8_rows = range ? std::optional(cpu::int8_row(*range)) : std::nullopt;
+  if (copy.int8) copy.int8->rows = copy.int8_rows;
+}
+
+void WeightCopies::watch(const at::Tensor& weight, Watcher watcher) {
+  own_copy(weight).watcher = std::move(watcher);
 }
 
 at::Tensor WeightCopies::flat() const {
@@ -193,6 +211,11 @@ const cpu::Int8Weight* kept_int8(const at::Tensor& weight) {
   auto* kept = WeightCopies::hanging_on(weight);
   if (!kept || !kept->uses_int8 || weight.is_inference()) return nullptr;
   return kept->int8_of(weight);
+}
+
+void tell_watcher(const at::Tensor& weight, const at::Tensor& rows) {
+  const auto* kept = WeightCopies::hanging_on(weight);
+  if (kept && kept->watcher) kept->watcher(rows);
 }
 
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {

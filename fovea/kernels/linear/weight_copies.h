@@ -13,8 +13,12 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
+
+#include "fovea/kernels/linear/int8_range.h"
 
 namespace fovea::kernels {
 
@@ -34,6 +38,9 @@ const float* kept_strips(const at::Tensor& weight);
 // The codes of 8-bit integers of `weight` [N, K], where WeightCopies::use_int8 asked for them; else
 // null. As kept_strips.
 const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
+
+// Tells who watches the weight (WeightCopies::watch).
+void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
 
 // bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, side by side, as
 // long as it lives. A copy is stale once its weight's version has moved on, whoever wrote to it;
@@ -59,6 +66,14 @@ class WeightCopies {
   // those that are copied, as codes of 8-bit integers; not from the start. While no other thread
   // multiplies by it.
   void use_int8(const at::Tensor& weight, bool uses);
+  // What the rows that such a weight multiplies are held to; none, as from the start: each to its
+  // own range. While no other thread multiplies by it.
+  void hold_rows(const at::Tensor& weight, const std::optional<Int8Range>& range);
+
+  // Told of the rows [M, K] that linear layers multiply by the weight, in their dtype, on the
+  // thread that does; empty: nobody is.
+  using Watcher = std::function<void(const at::Tensor& rows)>;
+  void watch(const at::Tensor& weight, Watcher watcher);
 
   // [num_elements] bfloat16, laid out like the weights; undefined until a copy was asked for.
   at::Tensor flat() const;
@@ -74,10 +89,12 @@ class WeightCopies {
   friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
   friend const float* kept_strips(const at::Tensor& weight);
   friend const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
+  friend void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
 
   struct Buffer;
   struct Copy;
   static Copy* hanging_on(const at::Tensor& weight);  // null: there is none
+  Copy& own_copy(const at::Tensor& weight) const;     // that hangs on it
   struct Copied {
     at::Tensor weight;
     c10::intrusive_ptr<Copy> copy;  // hangs on it, unless a later owner's does

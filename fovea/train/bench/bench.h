@@ -26,7 +26,8 @@ struct BenchOptions {
   // forward, cross-entropy, backward and AdamW, as peers are measured.
   bool is_recipe = false;
   bool is_training = true;  // else forward alone
-  bool is_int8 = false;     // products of 8-bit integers, of forward alone (device.dtype: int8)
+  // Products of 8-bit integers, of forward alone (device.dtype: int8); calibrated: on that noise.
+  bool is_int8 = false;
   int64_t batch_size = 32;
   int64_t warmup_steps = 3;  // not timed
   int64_t steps = 10;        // timed

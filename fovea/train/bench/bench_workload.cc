@@ -15,6 +15,7 @@
 #include "fovea/optim/config.h"
 #include "fovea/optim/param_groups.h"
 #include "fovea/train/bench/example_batch.h"
+#include "fovea/train/evaluate/int8_calibration.h"
 #include "fovea/train/recipe/int8_layers.h"
 #include "fovea/train/session.h"
 
@@ -77,8 +78,19 @@ BenchWorkload::BenchWorkload(const BenchOptions& options)
     optimizer_ = optim::make_optimizer(adamw, optim::param_groups(*model_, adamw));
   } else {
     copies_ = kernels::WeightCopies::of_model(model_->parameters());
-    if (options_.is_int8) use_int8(*model_, *copies_, options_.config.int8.skip);
+    if (options_.is_int8) start_int8();
   }
+}
+
+void BenchWorkload::start_int8() {
+  const auto& int8 = options_.config.int8;
+  std::optional<Int8Ranges> ranges;
+  if (int8.activations == "calibrated") {
+    const Int8Calibration calibration(*model_, *copies_, int8.skip);
+    infer();
+    ranges = calibration.ranges(Int8RangeRule::kMinMax, options_.batch_size);
+  }
+  use_int8(*model_, *copies_, int8.skip, ranges ? &*ranges : nullptr);
 }
 
 void BenchWorkload::step() {

@@ -35,6 +35,7 @@ class BenchWorkload {
   nn::NamedTensors gradients();
 
  private:
+  void start_int8();
   void infer();
   void classifier_gradients();
   void train_classifier();

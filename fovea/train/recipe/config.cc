@@ -133,6 +133,14 @@ void DeviceConfig::validate(ConfigIssues& issues) const {
   }
 }
 
+void Int8Config::validate(ConfigIssues& issues) const {
+  if (ranges.empty() || activations == "calibrated") return;
+  issues.add("ranges", {"activations"},
+             fmt::format("found {}, but activations is {}, which takes none; set "
+                         "int8.activations=calibrated, or leave ranges out",
+                         ranges, activations));
+}
+
 void InitConfig::validate(ConfigIssues& issues) const {
   if (optimizer.empty()) return;
   if (weights.empty() && is_file_of_others(optimizer)) {

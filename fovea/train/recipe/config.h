@@ -90,6 +90,8 @@ struct DeviceConfig {
 };
 
 struct Int8Config {
+  std::string activations = "dynamic";
+  std::string ranges;
   std::vector<std::string> skip;
 
   template <class Visitor, class Self>
@@ -97,7 +99,15 @@ struct Int8Config {
     v.field("skip", self.skip,
             "linear layers that stay in float32, by name or pattern (`blocks.*.mlp.fc2`); `fovea "
             "eval --int8-errors` ranks them");
+    v.field("activations", self.activations,
+            "where codes of activations come from: dynamic: each token's own range; calibrated: "
+            "one range for each layer, which `fovea calibrate` has measured",
+            {.choices = {"dynamic", "calibrated"}});
+    v.field("ranges", self.ranges,
+            "with int8.activations calibrated: the file of ranges; empty: STEM.int8_ranges.json "
+            "beside the weights");
   }
+  void validate(ConfigIssues& issues) const;
 };
 
 // Where weights come from before step 0.

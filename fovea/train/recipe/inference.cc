@@ -235,22 +235,27 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   Inference inference;
   // Not compute_options: a training run that loads another model keeps its threads and kernels.
   const auto device = kernels::resolve_device(options.device);
-  const auto int8_skip = int8_skip_of(options, source.config ? &*source.config : nullptr);
+  const auto int8 = int8_of(options, source.config ? &*source.config : nullptr);
+  const auto int8_ranges = int8 ? int8_ranges_of(*int8, source.weights) : std::nullopt;
   inference.compute = {
       .device = device,
-      .dtype = int8_skip ? c10::ScalarType::Float : dtype_from_name(options.dtype, device)};
+      .dtype = int8 ? c10::ScalarType::Float : dtype_from_name(options.dtype, device)};
   inference.model = load_model(source, target.empty() ? options.model : target);
   use_default_transforms(source, *inference.model);
   inference.model->to(inference.compute.device);
   inference.model->eval();
   inference.copies = copies_of(inference);
-  if (int8_skip) use_int8(*inference.model, *inference.copies, *int8_skip);
+  if (int8) {
+    const auto* ranges = int8_ranges ? &*int8_ranges : nullptr;
+    use_int8(*inference.model, *inference.copies, int8->skip, ranges);
+  }
   const bool has_val = source.config && source.config->data.val;
   inference.transform_list = has_val ? (*source.config->data.val)->transforms()
                                      : default_transforms(inference.model->input_spec());
   use_channels(inference, options.variables);
   inference.class_names = find_class_names(source, options.class_names, *inference.model);
   inference.config = std::move(source.config);
+  inference.weights = source.weights;
   return inference;
 }
 

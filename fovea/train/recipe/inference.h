@@ -35,7 +35,10 @@ struct InferenceOptions {
   std::string class_names = {};  // a file with them; see weights_metadata.h
   std::string device = "auto";
   std::string dtype = "float32";
-  std::vector<std::string> int8_skip = {};  // with dtype int8; empty: those of the config
+  // With dtype int8; empty: as the config has it. See Int8Config; ranges alone mean calibrated.
+  std::vector<std::string> int8_skip = {};
+  std::string int8_activations = {};
+  std::string int8_ranges = {};
 };
 
 // A batch with the buffers that its tensors look at.
@@ -63,6 +66,7 @@ struct Inference {
   std::vector<std::string> channels;     // of inputs; see models::ModelInput
   std::vector<std::string> class_names;  // empty where nobody names them
   std::optional<TrainConfig> config;     // of the run, where there was one
+  std::string weights;                   // their file or folder; empty: step-0 weights
   ComputeOptions compute;
 
   // "Sneaker", or "7" where classes have no names.

@@ -9,8 +9,10 @@
 #include <mutex>
 
 #include "fovea/core/error.h"
+#include "fovea/core/files.h"
 #include "fovea/core/log.h"
 #include "fovea/core/nearest.h"
+#include "fovea/files/checksum.h"
 #include "fovea/kernels/linear/int8_products.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/recipe/inference.h"
@@ -49,13 +51,43 @@ void check_patterns(const nn::NamedLinears& layers, const std::vector<std::strin
   }
 }
 
-void check_finite(const std::string& name, const at::Tensor& weight) {
-  if (at::isfinite(weight).all().item<bool>()) return;
-  fail<CheckpointError>(
-      "{}.weight: found values that are not finite, for which there are no 8-bit integers; "
-      "expected "
-      "numbers alone: take other weights, or leave the layer as it is (--int8-skip {})",
-      name, name);
+// Of a file without a layer, or with one too many.
+[[noreturn]] void refuse_names(const Int8Ranges& ranges, const nn::NamedLinears& layers,
+                               const std::string& found) {
+  fail<ConfigError>(
+      "{}: {}; found ranges of {} layers, expected those of this model's {}: measure them with "
+      "`fovea calibrate` of the same model",
+      ranges.source, found, ranges.layers.size(), layers.size());
+}
+
+// layers: all that can multiply 8-bit integers; chosen: those that shall.
+void check_ranges(const Int8Ranges& ranges, const nn::NamedLinears& layers,
+                  const nn::NamedLinears& chosen) {
+  for (const auto& [name, range] : ranges.layers) {
+    const auto known = std::find_if(layers.begin(), layers.end(),
+                                    [&](const auto& layer) { return layer.first == name; });
+    if (known == layers.end()) {
+      refuse_names(ranges, layers, fmt::format("the model has no layer '{}'", name));
+    }
+    const auto found = int8_weight_checksum(known->second->weight);
+    if (found == range.weight) continue;
+    fail<ConfigError>(
+        "{}: the ranges are of other weights: found {} as the checksum of {}.weight, expected {}; "
+        "measure those of these weights with `fovea calibrate`",
+        ranges.source, found, name, range.weight);
+  }
+  for (const auto& [name, layer] : chosen) {
+    if (!ranges.layers.contains(name)) {
+      refuse_names(ranges, layers, fmt::format("there is no range of '{}'", name));
+    }
+  }
+}
+
+[[noreturn]] void refuse_without_int8(const char* option, const std::string& value,
+                                      const std::string& dtype) {
+  fail<ConfigError>(
+      "{} {}: it is of int8, but the dtype is {}; expected --dtype int8 beside it, or neither",
+      option, value, dtype);
 }
 
 void say_where_slow() {
@@ -70,17 +102,53 @@ void say_where_slow() {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> int8_skip_of(const InferenceOptions& options,
-                                                     const TrainConfig* config) {
+std::optional<Int8Config> int8_of(const InferenceOptions& options, const TrainConfig* config) {
   const bool is_of_config = config && config->device.dtype == "int8";
-  if (options.dtype == "int8" || (is_of_config && options.dtype == "float32")) {
-    return config && options.int8_skip.empty() ? config->int8.skip : options.int8_skip;
+  if (options.dtype != "int8" && !(is_of_config && options.dtype == "float32")) {
+    if (!options.int8_skip.empty()) {
+      refuse_without_int8("--int8-skip", fmt::to_string(fmt::join(options.int8_skip, ",")),
+                          options.dtype);
+    }
+    if (!options.int8_ranges.empty()) {
+      refuse_without_int8("--int8-ranges", options.int8_ranges, options.dtype);
+    }
+    if (options.int8_activations == "calibrated") {
+      refuse_without_int8("--int8-activations", options.int8_activations, options.dtype);
+    }
+    return std::nullopt;
   }
-  if (options.int8_skip.empty()) return std::nullopt;
-  fail<ConfigError>(
-      "--int8-skip {}: layers are left out of int8, but the dtype is {}; expected "
-      "--dtype int8 beside it, or neither",
-      fmt::join(options.int8_skip, ","), options.dtype);
+  auto int8 = config ? config->int8 : Int8Config();
+  if (!options.int8_skip.empty()) int8.skip = options.int8_skip;
+  if (!options.int8_ranges.empty()) {
+    if (options.int8_activations == "dynamic") {
+      fail<ConfigError>(
+          "--int8-ranges {}: ranges of calibrated activations, but --int8-activations is dynamic; "
+          "leave one of them out",
+          options.int8_ranges);
+    }
+    int8.ranges = options.int8_ranges;
+    int8.activations = "calibrated";
+  }
+  if (!options.int8_activations.empty()) int8.activations = options.int8_activations;
+  return int8;
+}
+
+std::optional<Int8Ranges> int8_ranges_of(const Int8Config& int8, const std::string& weights) {
+  if (int8.activations != "calibrated") return std::nullopt;
+  if (int8.ranges.empty() && weights.empty()) {
+    fail<ConfigError>(
+        "int8.activations: found calibrated, but no file of weights, beside which ranges would "
+        "lie; expected --weights, or the file of ranges: --int8-ranges FILE");
+  }
+  const auto path = int8.ranges.empty() ? int8_ranges_beside(weights) : int8.ranges;
+  if (!is_there(path)) {
+    fail<ConfigError>(
+        "int8.activations: found calibrated, but there is no {}; expected the ranges of the "
+        "layers' inputs: `fovea calibrate`, with the same run or weights, measures them on images, "
+        "once; or set dynamic, which needs none",
+        path);
+  }
+  return read_int8_ranges(path);
 }
 
 nn::NamedLinears int8_layers(nn::UnitImpl& model, const std::vector<std::string>& skip) {
@@ -97,16 +165,40 @@ nn::NamedLinears int8_layers(nn::UnitImpl& model, const std::vector<std::string>
   return chosen;
 }
 
+void check_int8_weight(const std::string& layer, const at::Tensor& weight) {
+  if (at::isfinite(weight).all().item<bool>()) return;
+  fail<CheckpointError>(
+      "{}.weight: found values that are not finite, for which there are no 8-bit integers; "
+      "expected "
+      "numbers alone: take other weights, or leave the layer as it is (--int8-skip {})",
+      layer, layer);
+}
+
+std::string int8_weight_checksum(const at::Tensor& weight) {
+  const auto values = weight.detach().to(at::kCPU, at::kFloat).contiguous();
+  const auto* bytes = static_cast<const uint8_t*>(values.const_data_ptr());
+  return fmt::format("{:016x}", checksum({bytes, values.nbytes()}));
+}
+
 void use_int8(nn::UnitImpl& model, kernels::WeightCopies& copies,
-              const std::vector<std::string>& skip) {
-  const auto chosen = int8_layers(model, skip);
-  for (const auto& [name, layer] : chosen) {
-    check_finite(name, layer->weight);
-    copies.use_int8(layer->weight, true);
+              const std::vector<std::string>& skip, const Int8Ranges* ranges) {
+  const auto layers = nn::block_linears(model), chosen = int8_layers(model, skip);
+  for (const auto& [name, layer] : chosen) check_int8_weight(name, layer->weight);
+  if (ranges) check_ranges(*ranges, layers, chosen);
+  for (const auto& [name, layer] : layers) {
+    const bool has_range = ranges && ranges->layers.contains(name);
+    copies.hold_rows(layer->weight,
+                     has_range ? std::optional(ranges->layers.at(name).inputs) : std::nullopt);
   }
-  log_info(fmt::format("int8: {} of {} linear layers of blocks multiply 8-bit integers ({})",
-                       chosen.size(), nn::block_linears(model).size(),
-                       kernels::cpu::int8_form_name(kernels::int8_form())));
+  for (const auto& [name, layer] : chosen) copies.use_int8(layer->weight, true);
+  auto text =
+      fmt::format("int8: {} of {} linear layers of blocks multiply 8-bit integers ({})",
+                  chosen.size(), layers.size(), kernels::cpu::int8_form_name(kernels::int8_form()));
+  if (ranges) {
+    text += fmt::format(", inputs held to the {} ranges of {} ({}, {} samples)",
+                        ranges->layers.size(), ranges->source, ranges->rule, ranges->num_samples);
+  }
+  log_info(text);
   say_where_slow();
 }
 
