@@ -10,8 +10,8 @@ namespace {
 
 namespace pb = ::inference;
 
-// By one of these a call is admitted before its message says more of the path. Which of them want no
-// key the program knows.
+// By one of these a call is admitted before its message says more of the path. Which of them want
+// no key the program knows.
 constexpr const char* kLivePath = "/v2/health/live";
 constexpr const char* kReadyPath = "/v2/health/ready";
 constexpr const char* kAnyPath = "/v2/models";
