@@ -8,12 +8,17 @@
 namespace fovea::onnx {
 namespace {
 
-// x W^T. The weight stays as the model has it, and is transposed in the graph, which programs that
-// run it do once, when they load it.
+// x W^T. A parameter stands in the file as it is multiplied: what quantises a file's weights, such
+// as NNCF, does not look behind a Transpose.
 std::string float_product(Translator& to) {
   auto& graph = to.graph();
-  const auto weight =
-      graph.add("Transpose", {to.tensor("weight")}, {{"perm", std::vector<int64_t>{1, 0}}});
+  auto weight = to.parameter_name("weight");
+  if (weight.empty()) {
+    weight = graph.add("Transpose", {to.tensor("weight")}, {{"perm", std::vector<int64_t>{1, 0}}});
+  } else {
+    weight += "_transposed";
+    graph.add_initializer(weight, to.parameter("weight").t());
+  }
   return graph.add("MatMul", {to.tensor("input"), weight});
 }
 

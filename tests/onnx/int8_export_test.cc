@@ -94,10 +94,11 @@ TEST_F(Int8ExportTest, WeightsAreTheCodesOfTheKernel) {
     for (const auto& [name, layer] : nn::block_linears(*model_)) {
       const auto weight = layer->weight.detach();
       if (name == kSkipped) {
-        support::expect_same_bits(read.initializers.at(name + ".weight"), weight, name);
+        support::expect_same_bits(read.initializers.at(name + ".weight_transposed"), weight.t(),
+                                  name);
         continue;
       }
-      EXPECT_FALSE(read.initializers.contains(name + ".weight")) << "twice in the file";
+      EXPECT_FALSE(read.initializers.contains(name + ".weight_transposed")) << "twice in the file";
       const auto codes = read.initializers.at(name + ".weight_quantized");
       const auto scales = read.initializers.at(name + ".weight_scale");
       const int most = bits == 8 ? 127 : 63;
