@@ -90,6 +90,10 @@ TEST(ReadAttentionTest, IsForInferenceInFloat32) {
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(kernels::takes_read_attention(x, weight, bias, 3, 1));
   const auto copies = kernels::WeightCopies::of_model({weight});
+  copies->watch(weight, [](const at::Tensor&) {});
+  EXPECT_FALSE(kernels::takes_read_attention(x, weight, bias, 3, 1));
+  copies->watch(weight, {});
+  EXPECT_TRUE(kernels::takes_read_attention(x, weight, bias, 3, 1));
   copies->use_int8(weight, true);
   EXPECT_FALSE(kernels::takes_read_attention(x, weight, bias, 3, 1));
 }

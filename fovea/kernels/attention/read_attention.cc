@@ -98,7 +98,8 @@ bool takes_read_attention(const at::Tensor& x, const at::Tensor& weight, const a
   const bool has_gradient =
       at::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
-  if (!is_float || has_gradient || kept_int8(weight) != nullptr) return false;
+  const bool is_of_int8 = kept_int8(weight) != nullptr || has_watcher(weight);
+  if (!is_float || has_gradient || is_of_int8) return false;
   // The heads of a query each look at all tokens, D wide.
   const bool is_less = 2 * num_queries * num_heads <= x.size(-1);
   return is_less && is_own_attention_chosen();

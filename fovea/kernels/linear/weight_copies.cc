@@ -218,6 +218,11 @@ void tell_watcher(const at::Tensor& weight, const at::Tensor& rows) {
   if (kept && kept->watcher) kept->watcher(rows);
 }
 
+bool has_watcher(const at::Tensor& weight) {
+  const auto* kept = WeightCopies::hanging_on(weight);
+  return kept && kept->watcher;
+}
+
 at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {
   if (weight.scalar_type() == dtype) return weight;
   if (dtype == at::kBFloat16) {

@@ -39,8 +39,9 @@ const float* kept_strips(const at::Tensor& weight);
 // null. As kept_strips.
 const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
 
-// Tells who watches the weight (WeightCopies::watch).
+// Tells who watches the weight (WeightCopies::watch), and whether somebody does.
 void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
+bool has_watcher(const at::Tensor& weight);
 
 // bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, side by side, as
 // long as it lives. A copy is stale once its weight's version has moved on, whoever wrote to it;
@@ -90,6 +91,7 @@ class WeightCopies {
   friend const float* kept_strips(const at::Tensor& weight);
   friend const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
   friend void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
+  friend bool has_watcher(const at::Tensor& weight);
 
   struct Buffer;
   struct Copy;
