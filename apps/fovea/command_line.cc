@@ -16,6 +16,20 @@
 #include "fovea/core/nearest.h"
 
 namespace fovea::app {
+namespace {
+
+// CLI11 has such checks, but tells the range up to the largest double in all its digits.
+CLI::Validator number_that(const char* is, const char* name, bool (*holds)(double)) {
+  return CLI::Validator(
+      [is, holds](std::string& text) {
+        double number = 0;
+        if (CLI::detail::lexical_cast(text, number) && holds(number)) return std::string();
+        return fmt::format("found '{}', expected a number {}", text, is);
+      },
+      name);
+}
+
+}  // namespace
 
 CommandOption& CommandOption::required() {
   option_->required();
@@ -64,12 +78,13 @@ CommandOption& CommandOption::share() {
 }
 
 CommandOption& CommandOption::positive() {
-  option_->check(CLI::PositiveNumber);
+  option_->check(number_that("above 0", "POSITIVE", [](double number) { return number > 0; }));
   return *this;
 }
 
 CommandOption& CommandOption::non_negative() {
-  option_->check(CLI::NonNegativeNumber);
+  option_->check(
+      number_that("of 0 or more", "NONNEGATIVE", [](double number) { return number >= 0; }));
   return *this;
 }
 

@@ -260,6 +260,11 @@ TEST_F(BadInputTest, ControlCTwice) {
 TEST_F(BadInputTest, CommandLineMistakes) {
   EXPECT_EQ(run_fovea("trian x").exit_code, 2);
   EXPECT_EQ(run_fovea("train").exit_code, 2);
+  const auto none = run_fovea("calibrate " + recipe_ + " --samples 0");
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.output, HasSubstr("--samples: found '0', expected a number above 0;"));
+  EXPECT_THAT(run_fovea("calibrate " + recipe_ + " --threads -1").output,
+              HasSubstr("--threads: found '-1', expected a number of 0 or more;"));
   expect_refused(run_fovea("train /nowhere.yaml"), ExitCode::kConfig, {"/nowhere.yaml"});
   expect_refused(run_fovea("predict vit_tiny_patch16_223 x.png"), ExitCode::kConfig,
                  {"vit_tiny_patch16_223", "vit_tiny_patch16_224"});
