@@ -119,10 +119,8 @@ void add_calibrate(Command app) {
       .non_negative();
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
-  command.examples(
-      {"fovea calibrate runs/flowers",
-       "fovea calibrate runs/flowers photos/ --samples 100 --rule min_max",
-       "fovea predict runs/flowers rose.jpg --dtype int8 --int8-activations calibrated"});
+  command.examples({"fovea calibrate runs/flowers",
+                    "fovea calibrate runs/flowers photos/ --samples 100 --rule min_max"});
   command.callback([arguments] { run(*arguments); });
 }
 

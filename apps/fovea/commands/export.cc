@@ -240,9 +240,8 @@ void add_export(Command app) {
   command.add_flag("--json", arguments->json,
                    "print one JSON object on standard output and nothing else there");
   command.examples(
-      {"fovea export runs/flowers flowers.onnx",
-       "fovea export runs/flowers encoder.onnx --part encoder --batch-size 8 --check",
-       "fovea export runs/flowers flowers.int8.onnx --dtype int8 --check",
+      {"fovea export runs/flowers flowers.onnx --check",
+       "fovea export runs/flowers encoder.onnx --part encoder --batch-size 8 --dtype int8",
        "fovea export runs/flowers flowers.safetensors --to safetensors --checkpoint best"});
   command.callback([arguments] { run_export(*arguments); });
 }
