@@ -6,7 +6,7 @@
 #include "fovea/data/volume/dicom.h"
 
 // GDCM's codecs lose what they hold where a stream is damaged.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libgdcm"; }
+extern "C" const char* __lsan_default_suppressions() { return "leak:libgdcm\nleak:libopenjp2"; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   try {
