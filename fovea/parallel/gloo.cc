@@ -12,6 +12,12 @@
 namespace fovea::parallel {
 namespace {
 
+// c10d keeps the last operations of a process for its own debugging, in a map to which threads that
+// exchange at the same time add without a lock, which ends the process now and then. It reads this
+// when the first operation comes, and here nobody has threads yet.
+[[maybe_unused]] const int no_flight_recorder =
+    setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+
 // Network interface by name, as for all users of c10d; else the address that others reach.
 std::shared_ptr<::gloo::transport::Device> device_of(const std::string& address) {
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
