@@ -82,10 +82,11 @@ at::Tensor BlockImpl::fed_forward(const at::Tensor& x, const at::Tensor& residua
 // Note [Tokens that are read]
 // What reads a few tokens alone, such as a head the class token, needs of the last block an output
 // of those alone: keys and values of all tokens, and behind attention, where most of the work is,
-// nothing of the others. In training, bits of those that are read are the same, as all of it works
-// token by token; inference may do without the keys and values, too (read_attention.h). Of samples
-// in a row, and where a part of each sequence alone is here, all are made; and
-// for somebody who records intermediates, in a second run as in the first, which does not record.
+// nothing of the others. In training in float32, bits of those that are read are the same, as all
+// of it works token by token; in bfloat16 another kernel may attend for few (self_attention), and
+// inference may do without the keys and values, too (read_attention.h). Of samples in a row, and
+// where a part of each sequence alone is here, all are made; and for somebody who records
+// intermediates, in a second run as in the first, which does not record.
 at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
                               const at::Tensor& offsets, int64_t num_read) const {
   const auto* recorder = forward_context().recorder;

@@ -13,12 +13,20 @@
 
 namespace fovea::support {
 
+// For files that no disk may slow down, such as those of an etcd: one that waits for it is no fault
+// that a test means.
+inline std::filesystem::path folder_in_memory() {
+  const std::filesystem::path memory = "/dev/shm";
+  return std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
+}
+
 // A fresh folder that goes away with the object. Tests run side by side, so none may use a fixed
 // name.
 class TempDir {
  public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "fovea_test_XXXXXX").string();
+  TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
+  explicit TempDir(const std::filesystem::path& parent) {
+    std::string pattern = (parent / "fovea_test_XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
     path_ = pattern;
   }

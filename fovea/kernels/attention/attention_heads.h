@@ -20,7 +20,7 @@ struct AttentionHeads {
 
   // qkv: [.., 3 H K]. num_queries: of sequences that have as many tokens at least.
   AttentionHeads(const at::Tensor& qkv, int64_t num_heads, std::vector<int64_t> offsets_in,
-                 int64_t num_queries_in = 0)
+                 int64_t num_queries_in)
       : H(num_heads),
         K(qkv.size(-1) / (3 * num_heads)),
         offsets(std::move(offsets_in)),

@@ -13,6 +13,6 @@ namespace fovea::kernels {
 // Rows of bfloat16 are read as float32. Each sum is taken in one order, whatever the number of
 // threads.
 at::Tensor float_self_attention(const at::Tensor& qkv, int64_t num_heads, double scale,
-                                const std::vector<int64_t>& offsets, int64_t num_queries = 0);
+                                const std::vector<int64_t>& offsets, int64_t num_queries);
 
 }  // namespace fovea::kernels

@@ -15,6 +15,8 @@ struct RowsOfHead {
   int64_t stride;
   bool is_bfloat16 = false;  // patterns of 16 bits, else floats
 
+  int64_t value_bytes() const { return is_bfloat16 ? 2 : 4; }
+
   // `count` rows from `first` on, `to_stride` apart, with zeros behind their K values.
   void load(int64_t first, int64_t count, int64_t K, float* to, int64_t to_stride) const {
     const int64_t begin = first * stride;
@@ -34,9 +36,8 @@ struct RowsOfHead {
   // would, since a head's rows lie far apart; and row by row, as only so many can be asked for at
   // once.
   void prefetch_next(int64_t row, int64_t K) const {
-    const int64_t value = is_bfloat16 ? 2 : 4;
-    const auto* next = static_cast<const char*>(data) + (row * stride + K) * value;
-    for (int64_t byte = 0; byte < K * value; byte += 64) __builtin_prefetch(next + byte);
+    const auto* next = static_cast<const char*>(data) + (row * stride + K) * value_bytes();
+    for (int64_t byte = 0; byte < K * value_bytes(); byte += 64) __builtin_prefetch(next + byte);
   }
   // Rows from `first` on where they lie, unless they are not floats.
   const float* floats(int64_t first) const {
@@ -44,10 +45,9 @@ struct RowsOfHead {
   }
   // Zeros: the same bits in both dtypes.
   void clear(int64_t first, int64_t count, int64_t K) const {
-    const int64_t value = is_bfloat16 ? 2 : 4;
-    auto* bytes = static_cast<char*>(data) + first * stride * value;
+    auto* bytes = static_cast<char*>(data) + first * stride * value_bytes();
     for (int64_t row = 0; row < count; ++row) {
-      std::fill_n(bytes + row * stride * value, K * value, char{0});
+      std::fill_n(bytes + row * stride * value_bytes(), K * value_bytes(), char{0});
     }
   }
   void store(int64_t first, int64_t count, int64_t K, const float* from,

@@ -196,10 +196,10 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
   const int64_t strip_bytes = packed.groups * layout.width * Int8Layout::kGroupBytes;
   auto* to = packed.strips.reserve(strips * strip_bytes);
   for_ranges(strips, /*grain=*/1, [&](int64_t begin, int64_t end) {
+    std::vector<int8_t> codes(static_cast<size_t>(depth));
     for (int64_t strip = begin; strip < end; ++strip) {
       std::memset(to + strip * strip_bytes, 0, static_cast<size_t>(strip_bytes));
       const int64_t last = std::min((strip + 1) * layout.width, columns);
-      std::vector<int8_t> codes(static_cast<size_t>(depth));
       for (int64_t c = strip * layout.width; c < last; ++c) {
         packed.scales[static_cast<size_t>(c)] =
             int8_column(weight + c * depth, depth, codes.data());

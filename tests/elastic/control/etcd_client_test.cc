@@ -130,7 +130,7 @@ TEST_F(EtcdClientTest, AddressesAreTriedInTurn) {
   // Nobody listens at the first; at the second somebody does and never answers.
   start_etcd();
   LocalEtcd& real = etcd();
-  const support::TempDir folder;
+  const support::TempDir folder(support::folder_in_memory());
   LocalEtcd stopped({.folder = folder.path()});
   kill(stopped.process(), SIGSTOP);
   const auto closed = fmt::format("http://127.0.0.1:{}", free_local_port());

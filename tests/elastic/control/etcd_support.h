@@ -27,7 +27,7 @@ class EtcdTest : public ::testing::Test {
   // In place of the one of SetUp.
   void start_etcd(std::vector<std::string> arguments = {}, int64_t port = 0) {
     end_etcd();
-    folders_.push_back(std::make_unique<support::TempDir>());
+    folders_.push_back(std::make_unique<support::TempDir>(support::folder_in_memory()));
     // It elects itself after ten beats: a start takes a quarter of a second in place of one.
     arguments.insert(arguments.end(), {"--heartbeat-interval=10", "--election-timeout=100"});
     etcd_ = std::make_unique<LocalEtcd>(LocalEtcdOptions{
