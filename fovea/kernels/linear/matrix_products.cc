@@ -7,12 +7,11 @@
 #include <algorithm>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/cpu/panel_product.h"
-#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/cpu_products.h"
 #include "fovea/kernels/linear/gpu_products.h"
 #include "fovea/kernels/linear/int8_products.h"
 #include "fovea/kernels/linear/padded_products.h"
+#include "fovea/kernels/linear/panel_products.h"
 #include "fovea/kernels/linear/product_path.h"
 #include "fovea/kernels/linear/strip_products.h"
 #include "fovea/kernels/saved_activation.h"
@@ -21,59 +20,7 @@
 namespace fovea::kernels {
 namespace {
 
-cpu::PanelUnit unit_of(ProductPath path) {
-  return path == ProductPath::kPanelsInTiles ? cpu::PanelUnit::kTiles : cpu::PanelUnit::kVectors;
-}
-
 at::Tensor as_float(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
-
-cpu::Factor factor_of(const at::Tensor& x) {
-  const bool is_transposed = x.stride(1) != 1;
-  return {bits_of(x), x.stride(is_transposed ? 1 : 0), is_transposed};
-}
-
-// a: [M, K], b: [K, N] -> a b + bias: [M, N] bfloat16, and that + residual: [M, N].
-at::Tensor product_of_panels(cpu::PanelUnit unit, const at::Tensor& a, const at::Tensor& b,
-                             const at::Tensor& bias, const at::Tensor& residual = {}) {
-  const auto first = with_dense_dim(a), second = with_dense_dim(b);
-  const int64_t M = a.size(0), N = b.size(1);
-  auto out = at::empty({M, N}, a.options());
-  if (out.numel() == 0) return out;
-  const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
-  const auto added = residual.defined() ? residual.contiguous() : residual;
-  cpu::panel_product(
-      unit, factor_of(first), factor_of(second), {M, N, a.size(1)},
-      cpu::Bfloat16Result{.data = mutable_bits_of(out),
-                          .stride = N,
-                          .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr,
-                          .residual = added.defined() ? bits_of(added) : nullptr,
-                          .residual_stride = N});
-  return out;
-}
-
-// dy: [M, N], x: [M, K] -> dy^T x: [N, K] float32. The larger side is the rows of the product: its
-// other factor is packed whole. The gradient of the bias comes where dy is the first factor.
-WeightGradients weight_gradients_of_panels(cpu::PanelUnit unit, const at::Tensor& dy,
-                                           const at::Tensor& x, bool wants_bias) {
-  const auto rows = with_dense_dim(dy), inputs = with_dense_dim(x);
-  const int64_t M = dy.size(0), N = dy.size(1), K = x.size(1);
-  const auto options = dy.options().dtype(at::kFloat);
-  const auto out = at::empty({N, K}, options);
-  if (out.numel() == 0) return {out, {}};
-  auto* data = out.mutable_data_ptr<float>();
-  if (N >= K) {
-    const auto bias = wants_bias ? at::empty({N}, options) : at::Tensor();
-    cpu::panel_product(
-        unit, factor_of(rows.t()), factor_of(inputs), {N, K, M},
-        cpu::FloatResult{.data = data,
-                         .stride = K,
-                         .row_sums = wants_bias ? bias.mutable_data_ptr<float>() : nullptr});
-    return {out, bias};
-  }
-  cpu::panel_product(unit, factor_of(inputs.t()), factor_of(rows), {K, N, M},
-                     cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
-  return {out, {}};
-}
 
 [[noreturn]] void refuse_path(ProductPath path) {
   fail("product path {} is not in the table", static_cast<int>(path));
@@ -105,7 +52,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
                   residual);
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
-      return product_of_panels(unit_of(path), x, weight.t(), bias, residual);
+      return product_of_panels(path, x, weight.t(), bias, residual);
     case ProductPath::kStrips:
       return product_with_weight_strips(x, weight, bias, residual);
     case ProductPath::kBlas:
@@ -152,7 +99,7 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
       return input_gradient(as_float(dy), as_float(weight)).to(at::kBFloat16);
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
-      return product_of_panels(unit_of(path), dy, weight, {});
+      return product_of_panels(path, dy, weight, {});
     case ProductPath::kStrips:
       return product_of_strips(dy, weight);
     case ProductPath::kBlas:
@@ -203,7 +150,7 @@ WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool
       return weight_gradients(as_float(dy), as_float(x), wants_bias);
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
-      return weight_gradients_of_panels(unit_of(path), dy, x, wants_bias);
+      return weight_gradients_of_panels(path, dy, x, wants_bias);
     case ProductPath::kStrips:
       return {product_of_strips(dy.t(), x), {}};
     case ProductPath::kFewRows:
