@@ -12,6 +12,8 @@
 #include "fovea/core/log.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/device.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/linear/split_products.h"
 #include "fovea/kernels/recompute_cheap.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/models/registry.h"
@@ -92,19 +94,40 @@ std::unique_ptr<optim::GradScaler> make_grad_scaler(const TrainConfig& config) {
   return std::make_unique<optim::GradScaler>(options);
 }
 
+namespace {
+
+void tell_what_changes_nothing(const DeviceConfig& config, const ComputeOptions& compute) {
+  const bool is_of_float32 = compute.device.is_cpu() && compute.dtype == at::kFloat;
+  const auto* place = compute.device.is_cpu() ? "a CPU" : "a GPU";
+  const auto tell = [&](const char* key, const std::string& value) {
+    log_info(fmt::format(
+        "device.{}: {} changes nothing here: it is for float32 on a CPU, and this is {} on {}", key,
+        value, dtype_name(compute.dtype), place));
+  };
+  if (config.saved_activations != "full" && !is_of_float32) {
+    tell("saved_activations", config.saved_activations);
+  }
+  if (config.float32_products == "float32") return;
+  if (!is_of_float32) return tell("float32_products", config.float32_products);
+  if (!kernels::has_bfloat16_products(compute.device)) {
+    log_warning(fmt::format(
+        "device.float32_products: {}: this processor does not multiply bfloat16, so each product "
+        "is taken as several of float32, which is slower than float32_products=float32",
+        config.float32_products));
+  }
+}
+
+}  // namespace
+
 ComputeOptions compute_options(const DeviceConfig& config) {
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
   const auto device = kernels::resolve_device(config.type);
   kernels::choose_attention(config.attention, device);
   kernels::choose_recompute_cheap(config.recompute_cheap);
   kernels::choose_saved_activations(config.saved_activations);
+  kernels::choose_float32_products(config.float32_products);
   const ComputeOptions compute{.device = device, .dtype = dtype_from_name(config.dtype, device)};
-  const bool is_rounded = device.is_cpu() && compute.dtype == at::kFloat;
-  if (config.saved_activations != "full" && !is_rounded) {
-    log_info(fmt::format("device.saved_activations: {} changes nothing here: activations are {} {}",
-                         config.saved_activations, dtype_name(compute.dtype),
-                         device.is_cpu() ? "themselves" : "on a GPU"));
-  }
+  tell_what_changes_nothing(config, compute);
   return compute;
 }
 

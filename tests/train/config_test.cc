@@ -121,6 +121,19 @@ TEST(TrainConfigTest, SavedActivationsAreRefusedWhereTheyWouldNotBeRounded) {
   }
 }
 
+TEST(TrainConfigTest, ProductsByPartsOfBfloat16AreForFloat32OnACpu) {
+  for (const std::string other :
+       {"device.type=cuda", "device.dtype=float16", "device.dtype=int8"}) {
+    SCOPED_TRACE(other);
+    EXPECT_THAT(
+        fault_of({"device.float32_products=bfloat16x3", other}),
+        ::testing::AllOf(HasSubstr("device.float32_products"), HasSubstr("found bfloat16x3"),
+                         HasSubstr("or float32_products=float32")));
+  }
+  EXPECT_THAT(fault_of({"device.float32_products=bfloat16x6", "device.dtype=auto"}),
+              ::testing::Not(HasSubstr("float32_products")));
+}
+
 TEST(TrainConfigTest, LinesOfTheLogFollowFromTheLengthOfTheRun) {
   const LogConfig automatic;
   EXPECT_EQ(steps_of_a_line(automatic, 22), 1);

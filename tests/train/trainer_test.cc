@@ -209,6 +209,31 @@ TEST(TrainerTest, ActivationsSavedInBfloat16TrainAndResumeBitwiseForAnyThreads) 
   EXPECT_THROW(fit(rounded), ConfigError) << "the run went on with other gradients";
 }
 
+TEST(TrainerTest, ProductsByPartsOfBfloat16AreThoseOfTheirRunAlone) {
+  const data::testing::TempDir folder;
+  const auto config_of = [&](const char* name, const char* products) {
+    auto config = testing::tiny_config(folder, name);
+    config.device.float32_products = products;
+    return config;
+  };
+  auto three = config_of("three", "bfloat16x3");
+  const auto six = config_of("six", "bfloat16x6"), plain = config_of("plain", "float32");
+  for (const auto& config : {three, six, plain}) fit(config);
+  const auto last_loss = [](const TrainConfig& config) {
+    return std::stod(losses(config.run.dir).rbegin()->second);
+  };
+  EXPECT_NEAR(last_loss(six), last_loss(plain), 1e-5);
+  EXPECT_NEAR(last_loss(three), last_loss(plain), 1e-2);
+  EXPECT_NE(losses(three.run.dir), losses(plain.run.dir));
+  EXPECT_NE(losses(six.run.dir), losses(three.run.dir));
+  const auto before = losses(three.run.dir);
+  testing::go_back_to(three.run.dir, 4);
+  fit(three);
+  EXPECT_EQ(losses(three.run.dir), before);
+  three.device.float32_products = "float32";
+  EXPECT_THROW(fit(three), ConfigError) << "the run went on with other products";
+}
+
 TEST(TrainerTest, FinishedRunIsNotTrainedAgain) {
   const data::testing::TempDir folder;
   const auto config = testing::tiny_config(folder);

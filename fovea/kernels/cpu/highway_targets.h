@@ -13,7 +13,7 @@ namespace fovea::kernels::cpu {
 
 // Of Highway's targets, which are bits, the wider the lower, those that an operation may use.
 inline int64_t allowed_targets(KernelOp op) {
-  switch (kernel_paths().of(op, at::kFloat).path) {
+  switch (kernel_paths().level(op)) {
     case KernelPath::kBaseline:
       return ~(int64_t{HWY_AVX2} * 2 - 1);
     case KernelPath::kAvx2:

@@ -13,6 +13,7 @@
 #include "fovea/kernels/linear/padded_products.h"
 #include "fovea/kernels/linear/panel_products.h"
 #include "fovea/kernels/linear/product_path.h"
+#include "fovea/kernels/linear/split_products.h"
 #include "fovea/kernels/linear/strip_products.h"
 #include "fovea/kernels/saved_activation.h"
 
@@ -28,6 +29,29 @@ at::Tensor as_float(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat)
 
 at::Tensor plus(const at::Tensor& y, const at::Tensor& residual) {
   return residual.defined() ? y.add_(residual) : y;
+}
+
+// a: [M, K], b: [K, N], float32 -> a b, by a path of float32 on a CPU.
+at::Tensor float_matmul(ProductPath path, const at::Tensor& a, const at::Tensor& b) {
+  switch (path) {
+    case ProductPath::kPlain:
+      return at::matmul(a, b);
+    case ProductPath::kStrips:
+      return product_of_strips(a, b);
+    default:
+      return float_product(path, a, b.t(), {});
+  }
+}
+
+// The same by parts of bfloat16. See Note [Split products].
+at::Tensor split_matmul(const at::Tensor& a, const at::Tensor& b) {
+  const auto path = path_of_parts(case_of_input(a, b.size(1)));
+  const auto first = split_factor(a, FactorPlace::kFirst, /*depth_dim=*/1);
+  const auto second = split_factor(b, FactorPlace::kSecond, /*depth_dim=*/0);
+  if (path == ProductPath::kPanels || path == ProductPath::kPanelsInTiles) {
+    return weight_gradients_of_panels(path, first.t(), second, /*wants_bias=*/false).weight;
+  }
+  return float_matmul(path, as_float(first), as_float(second));
 }
 
 }  // namespace
@@ -61,6 +85,8 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
       return plus(float_product(path, x, weight, bias), residual);
     case ProductPath::kInt8:
       return product_with_int8_weight(x, weight, bias, residual);
+    case ProductPath::kSplit:
+      return plus(plus(split_matmul(x, weight.t()), bias), residual);
   }
   refuse_path(path);
 }
@@ -88,7 +114,6 @@ ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   const auto path = product_path(case_of_gradient(dy, weight.size(1)));
   switch (path) {
-    case ProductPath::kPlain:
     case ProductPath::kFewRows:
       return at::matmul(dy, weight);
     case ProductPath::kFused:
@@ -100,12 +125,14 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
       return product_of_panels(path, dy, weight, {});
+    case ProductPath::kPlain:
     case ProductPath::kStrips:
-      return product_of_strips(dy, weight);
     case ProductPath::kBlas:
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
-      return float_product(path, dy, weight.t(), {});
+      return float_matmul(path, dy, weight);
+    case ProductPath::kSplit:
+      return split_matmul(dy, weight);
     case ProductPath::kInt8:  // of no gradient
       break;
   }
@@ -158,6 +185,8 @@ WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
       return {cpu_weight_gradient(path, dy, x), {}};
+    case ProductPath::kSplit:
+      return {split_matmul(dy.t(), x), {}};
     case ProductPath::kInt8:
       break;
   }

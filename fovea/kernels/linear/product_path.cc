@@ -6,6 +6,7 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/gpu_products.h"
+#include "fovea/kernels/linear/split_products.h"
 #include "fovea/kernels/linear/weight_copies.h"
 
 namespace fovea::kernels {
@@ -30,12 +31,11 @@ ProductPath gpu_path(const ProductCase& product) {
   return has_short_rows ? ProductPath::kPadded : ProductPath::kFused;
 }
 
-ProductPath cpu_path(const ProductCase& product) {
-  // Of fewer rows packing the other factor into panels costs more than it gives.
-  constexpr int64_t kLeastRowsOfPanels = 64;
-  const bool is_bfloat16 = product.dtype == at::kBFloat16;
-  if (!is_bfloat16 && product.dtype != at::kFloat) return ProductPath::kPlain;
-  if (product.has_int8) return ProductPath::kInt8;
+// Of fewer rows packing the other factor into panels costs more than it gives.
+constexpr int64_t kLeastRowsOfPanels = 64;
+
+// Of float32 or bfloat16.
+ProductPath library_or_own_path(const ProductCase& product) {
   const auto [path, is_as_float] = kernel_paths().of(KernelOp::kLinear, product.dtype);
   if (is_as_float) return ProductPath::kAsFloat;
   const bool has_few_rows = product.M < kLeastRowsOfPanels;
@@ -47,7 +47,7 @@ ProductPath cpu_path(const ProductCase& product) {
     case KernelPath::kAmx:
       return has_few_rows ? ProductPath::kFewRows : ProductPath::kPanelsInTiles;
     case KernelPath::kOneDnn:
-      return is_bfloat16 ? ProductPath::kFewRows : ProductPath::kOneDnn;
+      return product.dtype == at::kBFloat16 ? ProductPath::kFewRows : ProductPath::kOneDnn;
     case KernelPath::kMkl:
       return ProductPath::kMkl;
     case KernelPath::kAvx2:
@@ -59,11 +59,27 @@ ProductPath cpu_path(const ProductCase& product) {
   fail("linear has no path {}", static_cast<int>(path));
 }
 
+ProductPath cpu_path(const ProductCase& product) {
+  if (product.dtype != at::kBFloat16 && product.dtype != at::kFloat) return ProductPath::kPlain;
+  if (product.has_int8) return ProductPath::kInt8;
+  const bool is_split = product.dtype == at::kFloat && product.M >= kLeastRowsOfPanels &&
+                        float32_products() != Float32Products::kFloat32;
+  return is_split ? ProductPath::kSplit : library_or_own_path(product);
+}
+
 }  // namespace
 
 ProductPath product_path(const ProductCase& product) {
   if (std::min({product.M, product.N, product.K}) == 0) return ProductPath::kPlain;
   return product.is_on_cpu ? cpu_path(product) : gpu_path(product);
+}
+
+ProductPath path_of_parts(const ProductCase& product) {
+  auto parts = product;
+  parts.dtype = at::kBFloat16;
+  const auto path = library_or_own_path(parts);
+  const bool is_panels = path == ProductPath::kPanels || path == ProductPath::kPanelsInTiles;
+  return is_panels ? path : library_or_own_path(product);
 }
 
 ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N, x.size(1)); }

@@ -22,6 +22,7 @@ enum class ProductPath {
   kOneDnn,         // float32 by oneDNN, in such blocks where it would split sums
   kMkl,            // float32 by MKL, in parts where it forms sums alike
   kInt8,           // float32 with a weight of 8-bit integers (cpu/int8_product.h)
+  kSplit,          // float32 as sums of products of bfloat16 (split_products.h)
 };
 
 struct ProductCase {
@@ -38,6 +39,10 @@ struct ProductCase {
 // = 588 of 14 x 14 RGB patches: 130 against 37 us on an H100); a copy with longer rows costs less,
 // but for rows of a few values.
 ProductPath product_path(const ProductCase& product);
+
+// Of the product of what split_factor() makes of the factors of such a case: of panels where
+// bfloat16 is multiplied in hardware; elsewhere that of float32.
+ProductPath path_of_parts(const ProductCase& product);
 
 // The case of x [M, K] and N columns of the result.
 ProductCase case_of_input(const at::Tensor& x, int64_t N);

@@ -41,6 +41,7 @@ struct DeviceConfig {
   std::string cuda_graph = "off";
   std::string recompute_cheap = "auto";
   std::string saved_activations = "full";
+  std::string float32_products = "float32";
   int64_t threads = 0;
 
   template <class Visitor, class Self>
@@ -82,6 +83,11 @@ struct DeviceConfig {
             "computed; bfloat16: rounded, in half the memory; the forward pass is the same to the "
             "bit",
             {.choices = {"full", "bfloat16"}});
+    v.field("float32_products", self.float32_products,
+            "how linear layers of float32 multiply on a CPU while training; bfloat16x6: as six "
+            "products of bfloat16, with float32's errors; bfloat16x3: as three, with errors of "
+            "2^-16; both for processors that multiply bfloat16 many times as fast (AMX)",
+            {.choices = {"float32", "bfloat16x6", "bfloat16x3"}});
     v.field("threads", self.threads,
             "threads of the CPU kernels; 0: one for each core of this process",
             {.min = 0, .max = 1024});

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A training step in float32 whose activations are saved in bfloat16 (device.saved_activations): memory, time, and error of gradients.
+"""A training step in float32 on a CPU that saves its activations in bfloat16 (device.saved_activations) or multiplies by parts of
+bfloat16 (device.float32_products): memory, time, and error of gradients.
 
-    benchmarks/saved_activations.py [--models vit_small_patch16_224 ...] [--batch-sizes 16 64] [--rounds 5] [--write]
+    benchmarks/float32_options.py [--models vit_small_patch16_224 ...] [--batch-sizes 16 64] [--options saved ...] [--rounds 5] [--write]
 
 Steps with and without take turns, each measurement a process of its own. Gradients are held against those of the same model in
-PyTorch in float64, on the weights, images and labels that each of them had (needs torch, timm and safetensors).
+PyTorch in float64, on the weights, images and labels that each of them had (needs torch, timm and safetensors); those of MKL's
+products of float32 stand beside them.
 """
 
 import argparse
@@ -20,7 +22,10 @@ import bench_model
 import provenance
 import torch_peer
 
-FULL, ROUNDED = "device.saved_activations=full", "device.saved_activations=bfloat16"
+PLAIN = "device.saved_activations=full"
+OPTIONS = {"saved": "device.saved_activations=bfloat16", "bfloat16x6": "device.float32_products=bfloat16x6",
+           "bfloat16x3": "device.float32_products=bfloat16x3"}
+MKL = {**os.environ, "FOVEA_KERNELS": "linear=mkl"}
 MIB = 2**20
 SIZES = {"vit_tiny_patch16_224": (192, 3), "vit_small_patch16_224": (384, 6), "vit_base_patch16_224": (768, 12)}  # width, heads
 # The last kinds of a model's tensors that a name is held against.
@@ -46,31 +51,33 @@ def waiting_bytes(args, model, batch_size, override):
     return bench_model.run_json([*command, override, f"data.global_batch_size={batch_size}"])["activations_bytes"]
 
 
-def step_row(args, model, batch_size):
+def step_row(args, model, batch_size, option):
+    changed = OPTIONS[option]
     rounds = []
     for turn in range(args.rounds):
-        pair = {side: measure(args, model, batch_size, side) for side in bench_model.in_turn([FULL, ROUNDED], turn)}
-        rounds.append((pair[FULL], pair[ROUNDED]))
-        print(f"{model}, {batch_size}: {rounds[-1][0]['cpu_ms']:.0f} -> {rounds[-1][1]['cpu_ms']:.0f} ms of processor time",
+        pair = {side: measure(args, model, batch_size, side) for side in bench_model.in_turn([PLAIN, changed], turn)}
+        rounds.append((pair[PLAIN], pair[changed]))
+        print(f"{model}, {batch_size}, {option}: {rounds[-1][0]['cpu_ms']:.0f} -> {rounds[-1][1]['cpu_ms']:.0f} ms of processor time",
               file=sys.stderr, flush=True)
 
     def pair_of(key, number):
         return " / ".join(number(statistics.median(pair[side][key] for pair in rounds)) for side in (0, 1))
 
     def ratio(key):
-        return torch_peer.ratio_text(full[key] / rounded[key] for full, rounded in rounds)
+        return torch_peer.ratio_text(plain[key] / other[key] for plain, other in rounds)
 
-    waiting = " / ".join(f"{waiting_bytes(args, model, batch_size, side) / MIB:.0f}" for side in (FULL, ROUNDED))
-    return (f"| {model} | {batch_size} | {waiting} | {pair_of('peak_memory_bytes', lambda x: f'{x / MIB:.0f}')} | "
+    waiting = " / ".join(f"{waiting_bytes(args, model, batch_size, side) / MIB:.0f}" for side in (PLAIN, changed))
+    return (f"| {model} | {batch_size} | {option} | {waiting} | {pair_of('peak_memory_bytes', lambda x: f'{x / MIB:.0f}')} | "
             f"{pair_of('cpu_ms', lambda x: f'{x:.0f}')} | {ratio('cpu_ms')} | {ratio('step_ms')} |")
 
 
-def gradients(args, model, dtype, override, file):
+def gradients(args, model, dtype, override, file, environment=None):
     """What Fovea's step was of, and its gradients."""
     from safetensors.torch import load_file
 
     command = bench_model.command(args.fovea, args.recipes[model], dtype, "train", args, batch_size=args.error_batch, steps=1)
-    subprocess.run([str(part) for part in [*command, override, "--gradients", file]], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([str(part) for part in [*command, override, "--gradients", file]], check=True, stdout=subprocess.DEVNULL,
+                   env=environment)
     return load_file(file)
 
 
@@ -103,30 +110,34 @@ def error_rows(args, model_name):
     import timm
 
     model = timm.create_model(model_name)
-    columns = []
+    columns = {}
     file = args.recipes[model_name].with_suffix(".safetensors")
-    for dtype, override in (("float32", FULL), ("float32", ROUNDED), ("bfloat16", FULL)):
-        step = gradients(args, model_name, dtype, override, file)
+    sides = [("float32", "float32", PLAIN, None), ("float32, MKL", "float32", PLAIN, MKL),
+             *((option, "float32", OPTIONS[option], None) for option in args.options),
+             ("device.dtype=bfloat16", "bfloat16", PLAIN, None)]
+    for title, dtype, override, environment in sides:
+        step = gradients(args, model_name, dtype, override, file, environment)
         exact = torch_gradients(model, step, "float64")
-        columns.append(errors(torch_peer.part_of(step, "gradients."), exact))
-    columns.append(errors(torch_gradients(model, step, "autocast"), exact))
-    return [f"| {kind} | {' | '.join(f'{column[kind]:.1e}' for column in columns)} |" for kind in columns[0]]
+        columns[title] = errors(torch_peer.part_of(step, "gradients."), exact)
+    columns["PyTorch, autocast to bfloat16"] = errors(torch_gradients(model, step, "autocast"), exact)
+    kinds = columns["float32"]
+    return [f"| tensor | {' | '.join(columns)} |", "| --- " * (1 + len(columns)) + "|",
+            *(f"| {kind} | {' | '.join(f'{column[kind]:.1e}' for column in columns.values())} |" for kind in kinds)]
 
 
 def report(args):
     command = f"--rounds {args.rounds} --steps {args.steps} --warmup {args.warmup} --threads {args.threads}"
-    lines = ["# Activations saved in bfloat16", "", f"{provenance.line()} Command: `benchmarks/saved_activations.py {command}`."]
+    lines = ["# What training in float32 on a CPU may save, and multiply, otherwise", "",
+             f"{provenance.line()} Command: `benchmarks/float32_options.py {command}`."]
     if args.models:
-        lines += ["", f"A training step, float32, {args.threads} threads: as computed / saved in bfloat16. Medians of {args.rounds} "
+        lines += ["", f"A training step, float32, {args.threads} threads: as it is / with the option. Medians of {args.rounds} "
                   "alternating rounds; a ratio above 1 is of a faster step, in brackets its range over the rounds.", "",
-                  "| model | images | saved for backward, MiB | peak memory, MiB | processor time, ms | ratio of it | by the clock |",
-                  "| --- | --- | --- | --- | --- | --- | --- |"]
-        lines += [step_row(args, model, size) for model in args.models for size in args.batch_sizes]
+                  "| model | images | option | saved for backward, MiB | peak memory, MiB | processor time, ms | ratio of it | by the clock |",
+                  "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+        lines += [step_row(args, model, size, option) for model in args.models for size in args.batch_sizes for option in args.options]
     for model in args.error_models:
         lines += ["", f"Gradients of {model}, {args.error_batch} images, behind {args.warmup} steps: largest norm(difference) / norm of the "
-                  "tensors of a kind, against float64.", "",
-                  "| tensor | float32 | saved in bfloat16 | device.dtype=bfloat16 | PyTorch, autocast to bfloat16 |",
-                  "| --- | --- | --- | --- | --- |", *error_rows(args, model)]
+                  "tensors of a kind, against float64.", "", *error_rows(args, model)]
     return lines
 
 
@@ -135,6 +146,7 @@ def main():
     parser.add_argument("--fovea", type=pathlib.Path, default=provenance.ROOT / "build/release/apps/fovea/fovea")
     parser.add_argument("--models", nargs="*", choices=list(SIZES), default=["vit_tiny_patch16_224", "vit_small_patch16_224"])
     parser.add_argument("--batch-sizes", nargs="*", type=int, default=[16, 64])
+    parser.add_argument("--options", nargs="*", choices=list(OPTIONS), default=list(OPTIONS))
     parser.add_argument("--error-models", nargs="*", default=["vit_small_patch16_224"])
     parser.add_argument("--error-batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -146,7 +158,7 @@ def main():
     args.device = "cpu"
     with tempfile.TemporaryDirectory() as folder:
         args.recipes = write_recipes(pathlib.Path(folder))
-        provenance.show(args, "saved_activations", report(args))
+        provenance.show(args, "float32_options", report(args))
 
 
 if __name__ == "__main__":
