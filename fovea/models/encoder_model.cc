@@ -34,7 +34,7 @@ at::Tensor EncoderModel::pooled_features(const ModelInput& input) const {
   return run([&] {
     if (!input.has_patches()) return pool(encoder_->forward_features(input), {});
     const auto mask = encoder_->token_mask(input.patches());
-    const auto tokens = encoder_->add_prefix(encoder_->embed_patches(input));
+    const auto tokens = encoder_->embed_tokens(input);
     return pool(encoder_->encode(tokens, {}, nullptr, mask), mask);
   });
 }

@@ -53,8 +53,7 @@ Sap::Sap(const SapConfig& config, at::Device device)
 at::Tensor Sap::forward(const ModelInput& input) const {
   return run([&] {
     const auto& vit = encoder();
-    auto x = vit.encode(vit.add_prefix(vit.embed_patches(input)), {}, nullptr,
-                        vit.token_mask(input.patches()));
+    auto x = vit.encode(vit.embed_tokens(input), {}, nullptr, vit.token_mask(input.patches()));
     x = x.narrow(1, vit.config().num_prefix_tokens(),
                  config_.encoder.vit.fixed_length);  // [B, L, D]
     return head_(x, up_);                            // [B, K, L, S]

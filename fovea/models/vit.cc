@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/elementwise/tokens.h"
 #include "fovea/nn/pos_embed.h"
 
 namespace fovea::models {
@@ -22,7 +23,7 @@ at::Tensor Vit::forward(const ModelInput& input) const {
 // -> [B, num_classes], or [B, F] with pre_logits.
 at::Tensor Vit::head_of(const ModelInput& input, bool pre_logits) const {
   if (input.is_packed() && config_.is_packed()) return head_of_packed(input.packed(), pre_logits);
-  const auto tokens = add_prefix(embed_patches(input));
+  const auto tokens = embed_tokens(input);
   if (!input.has_patches())
     return forward_head(encode_for_head(drop_patches(tokens), {}), pre_logits);
   const auto mask = token_mask(input.patches());
@@ -55,7 +56,7 @@ at::Tensor Vit::token_mask(const PatchInput& patches) const {
 }
 
 at::Tensor Vit::forward_features(const ModelInput& images) const {
-  return encode(drop_patches(add_prefix(embed_patches(images))));
+  return encode(drop_patches(embed_tokens(images)));
 }
 
 at::Tensor Vit::encode(const at::Tensor& tokens, at::IntArrayRef taps,
@@ -88,16 +89,22 @@ at::Tensor Vit::embed_patches(const ModelInput& input) const {
   if (config_.is_adaptive() || input.has_patches()) {
     return embed_adaptive(input.patches(), input.channels);
   }
-  return embed_images(input.images(), input.channels);
+  const auto [patches, position] = embed_images(input.images(), input.channels);
+  return kernels::join_tokens({}, patches, position);
 }
 
-at::Tensor Vit::embed_images(const at::Tensor& images,
-                             const std::vector<std::string>& channels) const {
+at::Tensor Vit::embed_tokens(const ModelInput& input) const {
+  if (config_.is_adaptive() || input.has_patches()) return add_prefix(embed_patches(input));
+  const auto [patches, position] = embed_images(input.images(), input.channels);
+  return join_tokens(patches, position);
+}
+
+Vit::EmbeddedImages Vit::embed_images(const at::Tensor& images,
+                                      const std::vector<std::string>& channels) const {
   check_images(images);
-  const auto x = variable_embed_ ? variable_embed_(images, ids_of(images, channels))
-                                 : patch_embed_(images);  // [B, number of patches, D]
-  const auto position = position_of(grid_of(images.sizes().slice(2)));
-  return position.defined() ? x + position.to(x.scalar_type()) : x;
+  return {
+      variable_embed_ ? variable_embed_(images, ids_of(images, channels)) : patch_embed_(images),
+      position_of(grid_of(images.sizes().slice(2)))};
 }
 
 // Of the patches of a grid: [1, N, D]; undefined: they have none.
@@ -145,12 +152,12 @@ at::Tensor Vit::prefix_rows(c10::ScalarType dtype) const {
   return rows.to(dtype);
 }
 
-at::Tensor Vit::add_prefix(const at::Tensor& patches) const {
-  const auto rows = prefix_rows(patches.scalar_type());
-  if (!rows.defined()) return drop_positions(patches);
-  // Whole rows of each sample: of expanded ones libtorch has a slower kernel on a GPU.
-  const auto prefix = rows.expand({patches.size(0), -1, -1}).contiguous();
-  return drop_positions(at::cat({prefix, patches}, 1));
+at::Tensor Vit::add_prefix(const at::Tensor& patches) const { return join_tokens(patches, {}); }
+
+// -> [B, prefix + N, D].
+at::Tensor Vit::join_tokens(const at::Tensor& patches, const at::Tensor& position) const {
+  return drop_positions(
+      kernels::join_tokens(prefix_rows(patches.scalar_type()), patches, position));
 }
 
 // As in timm, there is no such dropout without a position embedding.

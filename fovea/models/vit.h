@@ -43,6 +43,8 @@ class Vit : public Model {
   // patches: [B, n, D], any choice of them -> [B, prefix + n, D]: class and register tokens with
   // their position in front.
   at::Tensor add_prefix(const at::Tensor& patches) const;
+  // add_prefix(embed_patches(input)), in fewer passes over memory.
+  at::Tensor embed_tokens(const ModelInput& input) const;
   // tokens: [B, N, D] -> [B, N, D] after the final norm. tapped: the tokens after the blocks of the
   // indices `taps`, without a norm, in that order; taps ascend. mask: see token_mask. offsets: of
   // samples in a row, see nn::Attention.
@@ -93,7 +95,13 @@ class Vit : public Model {
   void register_head(at::Device device);
   void check_images(const at::Tensor& images) const;
   std::vector<int64_t> ids_of(const at::Tensor& x, const std::vector<std::string>& channels) const;
-  at::Tensor embed_images(const at::Tensor& images, const std::vector<std::string>& channels) const;
+  struct EmbeddedImages {
+    at::Tensor patches;   // [B, N, D]
+    at::Tensor position;  // [1, N, D], of each image's; undefined: they have none
+  };
+  EmbeddedImages embed_images(const at::Tensor& images,
+                              const std::vector<std::string>& channels) const;
+  at::Tensor join_tokens(const at::Tensor& patches, const at::Tensor& position) const;
   at::Tensor embed_adaptive(const PatchInput& patches,
                             const std::vector<std::string>& channels) const;
   at::Tensor head_of(const ModelInput& input, bool pre_logits) const;

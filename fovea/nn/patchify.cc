@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/elementwise/contiguous.h"
 
 namespace fovea::nn {
 namespace {
@@ -45,7 +46,8 @@ std::vector<int64_t> patch_order(int64_t num_sides, bool channels_last) {
 
 at::Tensor to_patches(const at::Tensor& images, at::IntArrayRef patch_size, bool channels_last) {
   const auto num_sides = static_cast<int64_t>(patch_size.size());
-  const auto x = split_sides(images, patch_size).permute(patch_order(num_sides, channels_last));
+  const auto x = kernels::contiguous(
+      split_sides(images, patch_size).permute(patch_order(num_sides, channels_last)));
   return x.flatten(num_sides + 1).flatten(1, num_sides);  // [B, N, patch elements]
 }
 

@@ -222,6 +222,39 @@ TEST(WeightCopiesTest, StripsOfALoadedModelAreMadeAgainAfterAChange) {
   EXPECT_EQ(kernels::kept_strips(weight), nullptr);
 }
 
+// A convolution's weight is multiplied as rows, which are a view of it.
+TEST(WeightCopiesTest, TheRowsOfAConvolutionsWeightHaveItsCopies) {
+  const auto weight = random({70, 3, 4, 5}, at::kFloat, 1).set_requires_grad(true);
+  const auto copies = kernels::WeightCopies::of_model({weight});
+  const auto x = random({3, 60}, at::kFloat, 2);
+  for (int change = 0; change < 2; ++change) {
+    const auto rows = weight.flatten(1);
+    const auto* strips = kernels::kept_strips(rows);
+    ASSERT_NE(strips, nullptr);
+    EXPECT_EQ(kernels::kept_strips(weight.flatten(1)), strips);
+    EXPECT_EQ(strips[0], weight.flatten()[0].item<float>());
+    const auto alone = rows.detach().clone();
+    support::expect_same_bits(kernels::linear(x, rows, {}).detach(), kernels::linear(x, alone, {}),
+                              "y");
+    expect_cast(rows);
+    EXPECT_TRUE(own_weight(rows, at::kBFloat16).is_alias_of(copies->flat()));
+    const at::NoGradGuard no_grad;
+    weight.mul_(3);
+  }
+}
+
+TEST(WeightCopiesTest, OtherViewsOfAConvolutionsWeightHaveNone) {
+  const auto weight = random({6, 3, 2, 2}, at::kFloat, 1);
+  const auto copies = kernels::WeightCopies::of_model({weight});
+  ASSERT_NE(kernels::kept_strips(weight.flatten(1)), nullptr);
+  for (const auto& view :
+       {weight.flatten(0, 2), weight.flatten(1).narrow(0, 0, 3), weight.narrow(0, 0, 3).flatten(1),
+        weight.flatten(1).narrow(1, 0, 6), weight.flatten(1).t(),
+        weight.permute({0, 2, 3, 1}).flatten(1), weight.detach().clone().flatten(1)}) {
+    EXPECT_EQ(kernels::kept_strips(view), nullptr) << view.sizes();
+  }
+}
+
 TEST(WeightCopiesTest, AnOptimizersKeepNoStrips) {
   const FlatWeights weights;
   EXPECT_EQ(kernels::kept_strips(weights.first), nullptr);

@@ -220,6 +220,26 @@ TEST(VitTest, WithoutGradientsItGivesTheSame) {
   }
 }
 
+// Joined in one pass without a gradient, and by operations one by one with it.
+TEST(VitTest, TokensAreThePatchesBehindTheirPrefix) {
+  auto configs = rich_configs();
+  configs.push_back(small());
+  configs.back().no_embed_class = true;
+  configs.push_back(small());
+  configs.back().pos_embed = "none";
+  for (const auto& config : configs) {
+    Vit model(config);
+    model.init_weights(1);
+    model.eval();
+    const auto images = images_for(config);
+    const auto recorded = model.add_prefix(model.embed_patches(images));
+    EXPECT_TRUE(recorded.requires_grad());
+    support::expect_same_bits(model.embed_tokens(images).detach(), recorded.detach(), "with it");
+    const at::NoGradGuard no_grad;
+    support::expect_same_bits(model.embed_tokens(images), recorded.detach(), "without a gradient");
+  }
+}
+
 TEST(VitTest, FixedSinCosIsNotTrained) {
   auto config = small();
   config.pos_embed = "sincos";

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/linear/weight_copies.h"
 #include "tests/nn/layers_common.h"
 
 namespace fovea::nn {
@@ -42,6 +43,49 @@ TEST(PatchEmbedTest, TakesNonContiguousImages) {
   const PatchEmbedOptions options{.patch_size = {4, 4}, .in_chans = 3, .dim = 5};
   support::expect_same_bits(embed(options, images.permute({0, 3, 1, 2})).y,
                             embed(options, images.permute({0, 3, 1, 2}).contiguous()).y, "y");
+}
+
+// What a loaded model keeps of its weights is that of the values they have.
+TEST(PatchEmbedTest, WithCopiesOfItsWeightGivesTheBitsOfWithout) {
+  const PatchEmbedOptions flat{.patch_size = {4, 5}, .in_chans = 3, .dim = 21};
+  const PatchEmbedOptions deep{.patch_size = {2, 3, 4}, .in_chans = 2, .dim = 37};
+  using Shape = std::vector<int64_t>;
+  for (const auto& [options, shape] :
+       {std::pair(flat, Shape{2, 3, 12, 15}), std::pair(deep, Shape{1, 2, 4, 6, 8})}) {
+    PatchEmbed alone(options, at::kCPU), kept(options, at::kCPU);
+    const auto copies = kernels::WeightCopies::of_model(kept->parameters());
+    const at::NoGradGuard no_grad;
+    for (const uint64_t seed : {1, 2}) {  // and after they have changed
+      randomize(*alone, seed);
+      randomize(*kept, seed);
+      for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+        const auto images = support::random(shape, dtype, 3);
+        support::expect_same_bits(kept(images), alone(images), "y");
+        support::expect_same_bits(kept(images), alone(images), "y again");
+      }
+    }
+    EXPECT_TRUE(copies->are_current().front()) << "nobody has found the copies";
+  }
+}
+
+TEST(PatchEmbedTest, GradientsOfImagesAndWeightsAreTheConvolutions) {
+  const auto images = support::random({2, 3, 8, 18}, at::kFloat, 3).set_requires_grad(true);
+  const PatchEmbedOptions options{.patch_size = {4, 6}, .in_chans = 3, .dim = 7};
+  PatchEmbed patch_embed(options, at::kCPU);
+  randomize(*patch_embed, 1);
+  const auto weight = patch_embed->named_parameters()["proj.weight"];
+  const auto dy = support::random({2, 6, 7}, at::kFloat, 4);
+  const auto run = [&](const at::Tensor& y) {
+    for (const auto& leaf : {images, weight}) leaf.mutable_grad().reset();
+    y.backward(dy);
+    return std::pair(images.grad(), weight.grad());
+  };
+  const auto [dx, dw] = run(patch_embed(images));
+  const auto bias = patch_embed->named_parameters()["proj.bias"];
+  const auto [conv_dx, conv_dw] =
+      run(at::conv2d(images, weight, bias, {4, 6}).flatten(2).transpose(1, 2));
+  support::expect_close(dx, conv_dx, at::kFloat, "gradient of images");
+  support::expect_close(dw, conv_dw, at::kFloat, "gradient of the weight");
 }
 
 TEST(PatchEmbedTest, CropsOrPadsOnlyWhenToldTo) {

@@ -99,7 +99,8 @@ Tensors3 forward_to(at::ScalarType dtype, const at::Tensor& x, const OptionalTen
   const FloatRows in(x, D), out(std::get<0>(result), D);
   const auto* bits = dtype == x.scalar_type() ? bits_in_vectors(x) : nullptr;
   auto* out_bits = bits ? mutable_bits_of(std::get<0>(result)) : nullptr;
-  cpu::for_ranges(M, kNormRowsPerPartial, [&](int64_t begin, int64_t end) {
+  constexpr int64_t kLeastRows = 16;  // of a thread
+  cpu::for_ranges(M, kLeastRows, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
       if (bits) {

@@ -196,9 +196,22 @@ void WeightCopies::stay_current(const std::vector<bool>& were_current) {
   }
 }
 
+namespace {
+
+// Whether x [N, K] is a convolution's weight [N, ...] as its product takes it, seen as a view.
+bool is_flattened(const at::Tensor& x) {
+  if (x.dim() != 2 || !x.is_view()) return false;
+  const auto& base = x._base();
+  return base.dim() > 2 && base.size(0) == x.size(0) && base.numel() == x.numel() &&
+         x.is_contiguous() && x.storage_offset() == base.storage_offset();
+}
+
+}  // namespace
+
 // Others hang things of theirs on tensors, too (elementwise/reduce.h).
 WeightCopies::Copy* WeightCopies::hanging_on(const at::Tensor& weight) {
-  return dynamic_cast<Copy*>(weight.unsafeGetTensorImpl()->get_backend_meta());
+  const auto& owner = is_flattened(weight) ? weight._base() : weight;
+  return dynamic_cast<Copy*>(owner.unsafeGetTensorImpl()->get_backend_meta());
 }
 
 const float* kept_strips(const at::Tensor& weight) {
@@ -228,7 +241,7 @@ at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {
   if (dtype == at::kBFloat16) {
     if (auto* kept = WeightCopies::hanging_on(weight)) {
       const auto copy = kept->of(weight);
-      if (copy.defined()) return copy;
+      if (copy.defined()) return copy.view(weight.sizes());
     }
   }
   return weight.to(dtype);

@@ -6,7 +6,8 @@
 // both: as the tensor's BackendMeta, where libtorch itself has nothing on CPUs and GPUs. Whatever
 // multiplies by the weight finds the copy there: the forward pass, and the backward one, whose node
 // has saved the weight. It costs a pointer and a comparison of versions; a lock is taken to make a
-// copy alone. A view of the weight, or another tensor with its values, has none.
+// copy alone. A view of the weight, or another tensor with its values, has none; but for the view
+// [N, K] of all of a convolution's weight [N, ...], which is what is multiplied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
