@@ -150,12 +150,12 @@ KernelPath float_path(KernelOp op, KernelPath level, const KernelMachine& machin
     return level == KernelPath::kAvx2 ? KernelPath::kAvx2 : KernelPath::kReference;
   }
   if (op != KernelOp::kLinear) return std::min(level, KernelPath::kAvx512);
-  // With AVX-512 oneDNN runs at about twice the rate of the BLAS that libtorch picks, and on
-  // Intel's own processors MKL is faster yet, by 5 to 25 %, where there are rows enough. With AVX2
-  // our own products are faster than both.
+  // On Intel's own processors with AVX-512 MKL is faster than our products, by 5 to 25 %, where
+  // there are rows enough; on AMD's oneDNN is as fast as they are, and its bits follow from the
+  // number of rows.
   if (level < KernelPath::kAvx512) return level;
   if (machine.is_intel && machine.has_mkl) return KernelPath::kMkl;
-  return machine.has_onednn ? KernelPath::kOneDnn : KernelPath::kAvx2;
+  return KernelPath::kAvx512;
 }
 
 // Of bfloat16. Products of float32 are exact for each pair of factors, and the result is rounded

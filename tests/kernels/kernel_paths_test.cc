@@ -57,7 +57,7 @@ TEST(KernelPathsTest, ProductsTakeWhatIsFastestOnTheProcessor) {
   EXPECT_EQ(linear_on(kHaswell, at::kFloat), ChosenPath{KernelPath::kAvx2});
   EXPECT_EQ(linear_on(kCascadeLake, at::kFloat), ChosenPath{KernelPath::kMkl});
   EXPECT_EQ(linear_on(kSapphireRapids, at::kFloat), ChosenPath{KernelPath::kMkl});
-  EXPECT_EQ(linear_on(kZen4, at::kFloat), ChosenPath{KernelPath::kOneDnn});
+  EXPECT_EQ(linear_on(kZen4, at::kFloat), ChosenPath{KernelPath::kAvx512});
   EXPECT_EQ(linear_on(kHaswell, at::kBFloat16), (ChosenPath{KernelPath::kAvx2, true}));
   EXPECT_EQ(linear_on(kCascadeLake, at::kBFloat16), (ChosenPath{KernelPath::kMkl, true}));
   EXPECT_EQ(linear_on(kSapphireRapids, at::kBFloat16), ChosenPath{KernelPath::kAmx});
