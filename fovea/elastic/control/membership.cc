@@ -97,8 +97,8 @@ bool Membership::try_register() {
   return true;
 }
 
-// The key of one that was killed a moment ago goes with its lease: a while after its time, for which
-// etcd looks twice a second, and which an etcd that starts anew counts from its own start.
+// The key of one that was killed a moment ago goes with its lease: a while after its time, as etcd
+// looks for those twice a second, and an etcd that starts anew counts it from its own start.
 void Membership::register_or_refuse() {
   constexpr int64_t kLate = 3;  // seconds
   const auto end = Clock::now() + std::chrono::seconds(options_.seconds + kLate);
