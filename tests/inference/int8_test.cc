@@ -11,12 +11,12 @@
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/inference/calibrate.h"
-#include "fovea/kernels/kernel_paths.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/evaluate/int8_errors.h"
 #include "fovea/train/recipe/inference.h"
 #include "fovea/train/recipe/int8_layers.h"
 #include "tests/support/close.h"
+#include "tests/support/product_rows.h"
 #include "tests/train/tiny_run.h"
 
 namespace fovea::train {
@@ -206,19 +206,17 @@ TEST_F(CalibratedInt8Test, RangesBesideTheWeightsAreTaken) {
   support::expect_same_bits(outputs(load(target, {.weights = weights()})), held, "by the recipe");
 }
 
-// Of batches: where a product's rows are computed each by itself, as in strips; a library may sum
-// another way where they are fewer.
 TEST_F(CalibratedInt8Test, NeitherThreadsNorBatchesChangeABit) {
-  const auto path = kernels::kernel_paths().of(kernels::KernelOp::kLinear, at::kFloat).path;
-  const bool has_strips =
-      path == kernels::KernelPath::kAvx2 || path == kernels::KernelPath::kAvx512;
   for (const auto rule : {Int8RangeRule::kMinMax, Int8RangeRule::kLeastSquares}) {
-    const auto expected = measured({.rule = rule});
+    const auto whole = measured({.rule = rule});
     for (const int64_t batch : {1, 4}) {
-      const auto of_batch = measured({.rule = rule, .batch_size = batch});
-      EXPECT_TRUE(!has_strips || of_batch == expected) << "batches of " << batch;
-      at::set_num_threads(3);
-      EXPECT_TRUE(measured({.rule = rule, .batch_size = batch}) == of_batch) << "3 threads";
+      const auto expected =
+          support::rows_have_own_bits() ? whole : measured({.rule = rule, .batch_size = batch});
+      for (const int threads : {1, 3}) {
+        at::set_num_threads(threads);
+        EXPECT_TRUE(measured({.rule = rule, .batch_size = batch}) == expected)
+            << threads << " threads, batches of " << batch;
+      }
       at::set_num_threads(1);
     }
   }

@@ -16,11 +16,11 @@
 #include "fovea/kernels/elementwise/activation.h"
 #include "fovea/kernels/elementwise/norm.h"
 #include "fovea/kernels/elementwise/residual.h"
-#include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/batched_product.h"
 #include "fovea/kernels/linear/linear.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
+#include "tests/support/product_rows.h"
 #include "tests/support/threads.h"
 
 namespace fovea {
@@ -147,10 +147,7 @@ TEST(SavedActivationTest, GradientsOfAWeightAreThoseOfTheRoundedInputToTheBit) {
 }
 
 TEST(SavedActivationTest, ThreadsChangeNoBit) {
-  const auto path = kernels::kernel_paths().of(kernels::KernelOp::kLinear, at::kFloat).path;
-  if (path == kernels::KernelPath::kReference) {
-    GTEST_SKIP() << "skipped: libtorch splits its sums by the number of threads";
-  }
+  if (support::threads_split_sums()) GTEST_SKIP() << "skipped: sums are split by threads";
   const SavedAs saved("bfloat16");
   const auto cases = saving_cases();
   support::expect_same_bits_for_any_threads([&] {

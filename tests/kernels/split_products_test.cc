@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/linear.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
+#include "tests/support/product_rows.h"
 #include "tests/support/threads.h"
 
 namespace fovea {
@@ -141,10 +141,7 @@ TEST(SplitProductsTest, AnInfinityGivesNoNumber) {
 }
 
 TEST(SplitProductsTest, SameBitsForAnyNumberOfThreads) {
-  const auto path = kernels::kernel_paths().of(kernels::KernelOp::kLinear, at::kFloat).path;
-  if (path == kernels::KernelPath::kReference) {
-    GTEST_SKIP() << "skipped: libtorch splits its sums by the number of threads";
-  }
+  if (support::threads_split_sums()) GTEST_SKIP() << "skipped: sums are split by threads";
   for (const char* products : {"bfloat16x6", "bfloat16x3"}) {
     SCOPED_TRACE(products);
     const ProductsAs as(products);
