@@ -126,7 +126,10 @@ def error_rows(args, model_name):
 
 
 def report(args):
-    command = f"--rounds {args.rounds} --steps {args.steps} --warmup {args.warmup} --threads {args.threads}"
+    words = [f"--{name.replace('_', '-')} {' '.join(map(str, getattr(args, name)))}".rstrip()
+             for name in ("models", "batch_sizes", "options", "error_models")]
+    command = (f"{' '.join(words)} --error-batch {args.error_batch} --rounds {args.rounds} --steps {args.steps} "
+               f"--warmup {args.warmup} --threads {args.threads}")
     lines = ["# What training in float32 on a CPU may save, and multiply, otherwise", "",
              f"{provenance.line()} Command: `benchmarks/float32_options.py {command}`."]
     if args.models:

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "fovea/kernels/cpu/bfloat16_bits.h"
 #include "fovea/kernels/cpu/loop_clones.h"
 
 namespace fovea::kernels::cpu {
@@ -67,15 +68,14 @@ namespace {
 
 // Inlined into each caller's clones, so that they are compiled for its instruction set.
 __attribute__((always_inline)) inline void widen(const uint16_t* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
+  for (int64_t i = 0; i < count; ++i) to[i] = float_of_bits(from[i]);
 }
 
 __attribute__((always_inline)) inline void narrow(const float* from, int64_t count, uint16_t* to) {
   for (int64_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<uint32_t>(from[i]);
-    const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
     const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
-    to[i] = static_cast<uint16_t>(is_nan ? 0x7FC0 : rounded);
+    to[i] = static_cast<uint16_t>(is_nan ? 0x7FC0 : nearest_upper_half(bits));
   }
 }
 

@@ -3,36 +3,34 @@
 #include <algorithm>
 #include <bit>
 
+#include "fovea/kernels/cpu/bfloat16_bits.h"
 #include "fovea/kernels/cpu/loop_clones.h"
 
 namespace fovea::kernels::cpu {
 namespace {
 
-// Always inline, as it is compiled for the instruction set of the loop that it stands in.
-FOVEA_LOOP inline float widened(uint32_t part) { return std::bit_cast<float>(part << 16); }
+constexpr uint16_t kExponent = 0x7F80;
 
-// To the nearest, ties to even; a finite value stays finite: those next to infinity are cut off.
-FOVEA_LOOP inline uint32_t rounded(float x) {
-  constexpr uint32_t kExponent = 0x7F80, kQuiet = 0x0040;
+// A finite value stays finite: those next to infinity are cut off.
+FOVEA_LOOP inline uint16_t rounded(float x) {
+  constexpr uint32_t kQuiet = 0x0040;
   const auto bits = std::bit_cast<uint32_t>(x);
-  const uint32_t cut = bits >> 16;
-  const uint32_t nearest = (bits + 0x7FFF + (cut & 1)) >> 16;
+  const uint32_t cut = bits >> 16, nearest = nearest_upper_half(bits);
   const uint32_t of_finite = (nearest & kExponent) == kExponent ? cut : nearest;
   const uint32_t of_other = x != x ? cut | kQuiet : cut;  // NaN without its lower bits, too
-  return (cut & kExponent) == kExponent ? of_other : of_finite;
+  return static_cast<uint16_t>((cut & kExponent) == kExponent ? of_other : of_finite);
 }
 
 struct SplitFloat {
-  uint32_t high, middle, low;
+  uint16_t high, middle, low;
 };
 
 FOVEA_LOOP inline SplitFloat split(float x) {
-  constexpr uint32_t kExponent = 0x7F80;
   const auto high = rounded(x);
   const bool is_finite = (high & kExponent) != kExponent;
-  const float left = is_finite ? x - widened(high) : 0.0f;
+  const float left = is_finite ? x - float_of_bits(high) : 0.0f;
   const auto middle = rounded(left);
-  return {high, middle, rounded(left - widened(middle))};
+  return {high, middle, rounded(left - float_of_bits(middle))};
 }
 
 }  // namespace
@@ -49,9 +47,9 @@ void split_values(const float* values, int64_t count, std::span<const int> order
 #pragma omp simd
       for (int64_t i = 0; i < length; ++i) {
         const auto found = split(from[i]);
-        high[i] = static_cast<uint16_t>(found.high);
-        middle[i] = static_cast<uint16_t>(found.middle);
-        low[i] = static_cast<uint16_t>(found.low);
+        high[i] = found.high;
+        middle[i] = found.middle;
+        low[i] = found.low;
       }
     });
     for (size_t i = 0; i < order.size(); ++i) {

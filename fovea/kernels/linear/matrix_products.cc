@@ -48,9 +48,7 @@ at::Tensor split_matmul(const at::Tensor& a, const at::Tensor& b) {
   const auto path = path_of_parts(case_of_input(a, b.size(1)));
   const auto first = split_factor(a, FactorPlace::kFirst, /*depth_dim=*/1);
   const auto second = split_factor(b, FactorPlace::kSecond, /*depth_dim=*/0);
-  if (path == ProductPath::kPanels || path == ProductPath::kPanelsInTiles) {
-    return weight_gradients_of_panels(path, first.t(), second, /*wants_bias=*/false).weight;
-  }
+  if (is_of_panels(path)) return float_product_of_panels(path, first, second).product;
   return float_matmul(path, as_float(first), as_float(second));
 }
 
@@ -176,8 +174,10 @@ WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool
     case ProductPath::kAsFloat:
       return weight_gradients(as_float(dy), as_float(x), wants_bias);
     case ProductPath::kPanels:
-    case ProductPath::kPanelsInTiles:
-      return weight_gradients_of_panels(path, dy, x, wants_bias);
+    case ProductPath::kPanelsInTiles: {
+      const auto [weight, bias] = float_product_of_panels(path, dy.t(), x, wants_bias);
+      return {weight, bias};
+    }
     case ProductPath::kStrips:
       return {product_of_strips(dy.t(), x), {}};
     case ProductPath::kFewRows:

@@ -37,27 +37,27 @@ at::Tensor product_of_panels(ProductPath path, const at::Tensor& a, const at::Te
   return out;
 }
 
-// The larger side is the rows of the product: its other factor is packed whole. The gradient of the
-// bias comes where dy is the first factor.
-WeightGradients weight_gradients_of_panels(ProductPath path, const at::Tensor& dy,
-                                           const at::Tensor& x, bool wants_bias) {
-  const auto rows = with_dense_dim(dy), inputs = with_dense_dim(x);
-  const int64_t M = dy.size(0), N = dy.size(1), K = x.size(1);
-  const auto options = dy.options().dtype(at::kFloat);
-  const auto out = at::empty({N, K}, options);
+// The larger side is the rows of the product: its other factor is packed whole. Sums of rows come
+// where a is the first factor.
+FloatPanelProduct float_product_of_panels(ProductPath path, const at::Tensor& a,
+                                          const at::Tensor& b, bool wants_row_sums) {
+  const auto rows = with_dense_dim(a), columns = with_dense_dim(b);
+  const int64_t M = a.size(0), K = a.size(1), N = b.size(1);
+  const auto options = a.options().dtype(at::kFloat);
+  const auto out = at::empty({M, N}, options);
   if (out.numel() == 0) return {out, {}};
   auto* data = out.mutable_data_ptr<float>();
-  if (N >= K) {
-    const auto bias = wants_bias ? at::empty({N}, options) : at::Tensor();
+  if (M >= N) {
+    const auto sums = wants_row_sums ? at::empty({M}, options) : at::Tensor();
     cpu::panel_product(
-        unit_of(path), factor_of(rows.t()), factor_of(inputs), {N, K, M},
+        unit_of(path), factor_of(rows), factor_of(columns), {M, N, K},
         cpu::FloatResult{.data = data,
-                         .stride = K,
-                         .row_sums = wants_bias ? bias.mutable_data_ptr<float>() : nullptr});
-    return {out, bias};
+                         .stride = N,
+                         .row_sums = wants_row_sums ? sums.mutable_data_ptr<float>() : nullptr});
+    return {out, sums};
   }
-  cpu::panel_product(unit_of(path), factor_of(inputs.t()), factor_of(rows), {K, N, M},
-                     cpu::FloatResult{.data = data, .stride = K, .is_transposed = true});
+  cpu::panel_product(unit_of(path), factor_of(columns.t()), factor_of(rows.t()), {N, M, K},
+                     cpu::FloatResult{.data = data, .stride = N, .is_transposed = true});
   return {out, {}};
 }
 

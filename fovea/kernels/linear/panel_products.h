@@ -15,8 +15,14 @@ namespace fovea::kernels {
 at::Tensor product_of_panels(ProductPath path, const at::Tensor& a, const at::Tensor& b,
                              const at::Tensor& bias, const at::Tensor& residual = {});
 
-// As weight_gradients(), in float32.
-WeightGradients weight_gradients_of_panels(ProductPath path, const at::Tensor& dy,
-                                           const at::Tensor& x, bool wants_bias);
+struct FloatPanelProduct {
+  at::Tensor product;   // [M, N] float32
+  at::Tensor row_sums;  // of the first factor: [M] float32, or undefined
+};
+
+// a: [M, K], b: [K, N], any strides -> a b, and the sums of a's rows where they are wanted and M >=
+// N, as they cost no pass over it then.
+FloatPanelProduct float_product_of_panels(ProductPath path, const at::Tensor& a,
+                                          const at::Tensor& b, bool wants_row_sums = false);
 
 }  // namespace fovea::kernels

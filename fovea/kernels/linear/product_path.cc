@@ -78,8 +78,7 @@ ProductPath path_of_parts(const ProductCase& product) {
   auto parts = product;
   parts.dtype = at::kBFloat16;
   const auto path = library_or_own_path(parts);
-  const bool is_panels = path == ProductPath::kPanels || path == ProductPath::kPanelsInTiles;
-  return is_panels ? path : library_or_own_path(product);
+  return is_of_panels(path) ? path : library_or_own_path(product);
 }
 
 ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N, x.size(1)); }

@@ -25,6 +25,10 @@ enum class ProductPath {
   kSplit,          // float32 as sums of products of bfloat16 (split_products.h)
 };
 
+inline bool is_of_panels(ProductPath path) {
+  return path == ProductPath::kPanels || path == ProductPath::kPanelsInTiles;
+}
+
 struct ProductCase {
   at::ScalarType dtype;
   bool has_kernels;  // on a GPU, with the module

@@ -113,28 +113,31 @@ void DeviceConfig::validate(ConfigIssues& issues) const {
                            "or fp8=off",
                            fp8, dtype));
   }
-  const bool is_saved_rounded = saved_activations != "full";
-  if (is_saved_rounded && recompute_cheap == "off") {
-    issues.add("saved_activations", {"recompute_cheap"},
-               fmt::format("found {}, but recompute_cheap is off: kept or made again would no "
-                           "longer be the same bits; set recompute_cheap=auto; or "
-                           "saved_activations=full",
-                           saved_activations));
-  }
-  // What is of float32 on a CPU alone, where it is not left as it is.
-  const auto needs_float32 = [&](const char* key, const std::string& found, const char* off) {
-    const auto refuse = [&](const char* other, const std::string& what) {
-      issues.add(key, {other}, fmt::format("found {}, but {}; or {}={}", found, what, key, off));
-    };
-    if (type == "cuda") refuse("type", "type is cuda, and it is for a CPU; set type=cpu");
-    if (dtype != "float32" && dtype != "auto") {
-      refuse("dtype",
+  struct Option {
+    const char *key, *usual;
+    const std::string& found;
+    bool is_on() const { return found != usual; }
+  };
+  const Option saved{"saved_activations", "full", saved_activations};
+  const Option products{"float32_products", "float32", float32_products};
+  const auto refuse = [&](const Option& option, const char* other, const std::string& what) {
+    issues.add(
+        option.key, {other},
+        fmt::format("found {}, but {}; or {}={}", option.found, what, option.key, option.usual));
+  };
+  for (const auto& option : {saved, products}) {
+    if (option.is_on() && type == "cuda") {
+      refuse(option, "type", "type is cuda, and it is for a CPU; set type=cpu");
+    }
+    if (option.is_on() && dtype != "float32" && dtype != "auto") {
+      refuse(option, "dtype",
              fmt::format("dtype is {}, and it is for float32 alone; set dtype=float32", dtype));
     }
-  };
-  if (is_saved_rounded) needs_float32("saved_activations", saved_activations, "full");
-  if (float32_products != "float32") {
-    needs_float32("float32_products", float32_products, "float32");
+  }
+  if (saved.is_on() && recompute_cheap == "off") {
+    refuse(saved, "recompute_cheap",
+           "recompute_cheap is off: kept or made again would no longer be the same bits; set "
+           "recompute_cheap=auto");
   }
 }
 
