@@ -106,7 +106,8 @@ class Int8Product {
     });
   }
 
-  // sums: [part_rows_, width] of the part's rows and a strip.
+  // The results of a part's rows and a strip. A block is finished as soon as its sums are whole:
+  // what it writes goes to memory while the next one is multiplied. sums: [part_rows_, width].
   void multiply_strip(const Int8Scope& scope, int64_t row_part, int64_t strip,
                       int32_t* sums) const {
     constexpr int64_t kMostDepth = 384;  // whose strip stays in the first-level cache
@@ -118,31 +119,54 @@ class Int8Product {
         weight_.strips.data() + strip * weight_.groups * layout_.width * Int8Layout::kGroupBytes;
     for (int64_t k = 0; k < weight_.groups; k += most) {
       for (int64_t r = 0; r < count; r += layout_.rows) {
+        const StripPart part{.row = begin + r,
+                             .rows = std::min(layout_.rows, count - r),
+                             .column = strip * layout_.width};
+        const bool is_last = k + most >= weight_.groups;
+        auto* block_sums = sums + r * layout_.width;
+        if (is_last) prefetch_results(part);
         multiply_int8_block(scope,
                             {.rows = rows + r * codes_stride_ + k * Int8Layout::kGroupBytes,
                              .stride = codes_stride_,
                              .strip = packed + k * layout_.width * Int8Layout::kGroupBytes,
                              .groups = std::min(most, weight_.groups - k)},
-                            /*adds=*/k > 0, sums + r * layout_.width);
+                            /*adds=*/k > 0, block_sums);
+        if (is_last) finish(part, block_sums);
       }
     }
   }
 
-  void finish_strip(int64_t row_part, int64_t strip, const int32_t* sums) const {
-    const int64_t begin = row_part * part_rows_, column = strip * layout_.width;
-    const auto place = begin * result_.stride + column;
+  // The rows [row, row + rows) and the columns of a strip, from `column` on.
+  struct StripPart {
+    int64_t row, rows, column;
+  };
+
+  // What a block is written to, and what is added to it, comes while it is multiplied.
+  void prefetch_results(const StripPart& part) const {
+    const auto* data = result_.data + part.row * result_.stride + part.column;
+    const auto* residual = result_.residual
+                               ? result_.residual + part.row * result_.residual_stride + part.column
+                               : nullptr;
+    for (int64_t r = 0; r < part.rows; ++r) {
+      __builtin_prefetch(data + r * result_.stride, /*rw=*/1);
+      if (residual) __builtin_prefetch(residual + r * result_.residual_stride);
+    }
+  }
+
+  void finish(const StripPart& part, const int32_t* sums) const {
+    const auto [row, rows, column] = part;
+    const auto place = row * result_.stride + column;
     const auto* residual = result_.residual;
-    finish_rows(
-        sums, layout_.width, rows_.data() + begin, std::min(part_rows_, num_rows_ - begin),
-        {.count = std::min(layout_.width, weight_.columns - column),
-         .scales = weight_.scales.data() + column,
-         .sums = weight_.sums.data() + column,
-         .bias = result_.bias ? result_.bias + column : nullptr},
-        {.data = result_.data + place,
-         .stride = result_.stride,
-         .residual = residual ? residual + begin * result_.residual_stride + column : nullptr,
-         .residual_stride = result_.residual_stride,
-         .gelu = result_.gelu ? result_.gelu + place : nullptr});
+    finish_rows({.data = sums, .width = layout_.width, .rows = rows_.data() + row, .count = rows},
+                {.count = std::min(layout_.width, weight_.columns - column),
+                 .scales = weight_.scales.data() + column,
+                 .sums = weight_.sums.data() + column,
+                 .bias = result_.bias ? result_.bias + column : nullptr},
+                {.data = result_.data + place,
+                 .stride = result_.stride,
+                 .residual = residual ? residual + row * result_.residual_stride + column : nullptr,
+                 .residual_stride = result_.residual_stride,
+                 .gelu = result_.gelu ? result_.gelu + place : nullptr});
   }
 
   void multiply(int64_t row_part, int64_t column_part) const {
@@ -152,7 +176,6 @@ class Int8Product {
     const int64_t end = strips_ * (column_part + 1) / across_;
     for (int64_t strip = strips_ * column_part / across_; strip < end; ++strip) {
       multiply_strip(scope, row_part, strip, sums);
-      finish_strip(row_part, strip, sums);
     }
   }
 

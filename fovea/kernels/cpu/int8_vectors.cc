@@ -155,72 +155,81 @@ void multiply_pairs(const Int8Factors& factors, bool adds, int32_t* sums) {
   }
 }
 
-// Vectors of one row's results. No multiplication is fused with an addition, which some processors
-// do not have.
-class RowEnd {
- public:
-  RowEnd(const Int8Row& row, const Int8Columns& columns)
-      : scale_(hn::Set(Tag(), row.scale)), zero_(hn::Set(Ints(), row.zero)), columns_(columns) {}
+// Memory of a whole vector, and of fewer columns, beside which there is none.
+struct WholeVector {
+  HWY_INLINE hn::Vec<Tag> load(const float* from) const { return hn::LoadU(Tag(), from); }
+  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const { hn::StoreU(values, Tag(), to); }
+};
+struct FewColumns {
+  int64_t count;
+  HWY_INLINE hn::Vec<Tag> load(const float* from) const {
+    float staged[kMostLanes] = {};
+    std::copy_n(from, count, staged);
+    return hn::LoadU(Tag(), staged);
+  }
+  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const {
+    float staged[kMostLanes];
+    hn::StoreU(values, Tag(), staged);
+    std::copy_n(staged, count, to);
+  }
+};
 
-  HWY_INLINE hn::Vec<Tag> at(const int32_t* sums, int64_t column) const {
+// What a vector of columns makes of a row's sums. No multiplication is fused with an addition,
+// which some processors do not have: compilers are told so (CMakeLists.txt).
+class ColumnsEnd {
+ public:
+  // Of scales and sums there is a whole vector.
+  template <class Memory>
+  ColumnsEnd(const Memory& memory, const Int8Columns& columns)
+      : scales_(hn::LoadU(Tag(), columns.scales)),
+        sums_(hn::LoadU(Ints(), columns.sums)),
+        bias_(columns.bias ? memory.load(columns.bias) : hn::Set(Tag(), -0.0f)) {}  // adds nothing
+
+  HWY_INLINE hn::Vec<Tag> of(const Int8Row& row, const int32_t* sums) const {
     const Tag d;
     const Ints di;
-    const auto shift = hn::Mul(zero_, hn::LoadU(di, columns_.sums + column));
-    const auto sum = hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums + column), shift));
-    const auto scale = hn::Mul(scale_, hn::LoadU(d, columns_.scales + column));
-    const auto result = hn::Mul(sum, scale);
-    return columns_.bias ? hn::Add(result, hn::LoadU(d, columns_.bias + column)) : result;
+    const auto shift = hn::Mul(hn::Set(di, row.zero), sums_);
+    const auto sum = hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums), shift));
+    return hn::Add(hn::Mul(sum, hn::Mul(hn::Set(d, row.scale), scales_)), bias_);
   }
 
  private:
-  hn::Vec<Tag> scale_;
-  hn::Vec<Ints> zero_;
-  Int8Columns columns_;
+  hn::Vec<Tag> scales_;
+  hn::Vec<Ints> sums_;
+  hn::Vec<Tag> bias_;
 };
 
-HWY_INLINE void store_results(hn::Vec<Tag> result, const float* residual, float* data,
-                              float* gelu) {
-  const Tag d;
-  if (residual) result = hn::Add(result, hn::LoadU(d, residual));
-  hn::StoreU(result, d, data);
-  if (gelu) hn::StoreU(gelu_of(result, gelu_tail(result)), d, gelu);
-}
-
-// The last columns of a row, fewer than a vector. Those behind them are in memory where the
-// operands are, which is in whole strips, but for bias and residual.
-void finish_rest(const Int8Row& row, const int32_t* sums, const Int8Columns& columns,
-                 int64_t column, const float* residual, float* data, float* gelu) {
-  const int64_t count = columns.count - column;
-  float staged[4][kMostLanes] = {};
-  Int8Columns rest{count, columns.scales + column, columns.sums + column, nullptr};
-  if (columns.bias) {
-    std::copy_n(columns.bias + column, count, staged[0]);
-    rest.bias = staged[0];
+// A vector of columns, row after row: no row waits for what another's results are made of, so the
+// processor works on several at once.
+template <class Memory>
+HWY_INLINE void finish_columns(const Memory& memory, const Int8Sums& sums,
+                               const Int8Columns& columns, const Int8Results& results) {
+  const ColumnsEnd end(memory, columns);
+  const auto* residual = results.residual;
+  auto *data = results.data, *gelu = results.gelu;
+  for (int64_t r = 0; r < sums.count; ++r, data += results.stride) {
+    auto x = end.of(sums.rows[r], sums.data + r * sums.width);
+    if (residual) x = hn::Add(x, memory.load(residual + r * results.residual_stride));
+    if (data != gelu) memory.store(x, data);
+    if (!gelu) continue;
+    memory.store(gelu_of(x, gelu_tail(x)), gelu);
+    gelu += results.stride;
   }
-  if (residual) std::copy_n(residual, count, staged[1]);
-  store_results(RowEnd(row, rest).at(sums + column, 0), residual ? staged[1] : nullptr, staged[2],
-                gelu ? staged[3] : nullptr);
-  std::copy_n(staged[2], count, data);
-  if (gelu) std::copy_n(staged[3], count, gelu);
 }
 
-void finish_all_rows(const int32_t* sums, int64_t width, const Int8Row* rows, int64_t num_rows,
-                     const Int8Columns& columns, const Int8Results& results) {
-  for (int64_t r = 0; r < num_rows; ++r, sums += width) {
-    const RowEnd end(rows[r], columns);
-    const auto* residual =
-        results.residual ? results.residual + r * results.residual_stride : nullptr;
-    float* data = results.data + r * results.stride;
-    float* gelu = results.gelu ? results.gelu + r * results.stride : nullptr;
-    const auto from = [](auto* values, int64_t column) {
-      return values ? values + column : values;
-    };
-    int64_t c = 0;
-    for (; c + lanes() <= columns.count; c += lanes()) {
-      store_results(end.at(sums, c), from(residual, c), data + c, from(gelu, c));
-    }
-    if (c < columns.count) {
-      finish_rest(rows[r], sums, columns, c, from(residual, c), data + c, from(gelu, c));
+void finish_all_columns(const Int8Sums& sums, const Int8Columns& columns,
+                        const Int8Results& results) {
+  const auto from = [](auto* values, int64_t column) { return values ? values + column : values; };
+  for (int64_t c = 0; c < columns.count; c += lanes()) {
+    const Int8Sums part{sums.data + c, sums.width, sums.rows, sums.count};
+    const Int8Columns vector{std::min(lanes(), columns.count - c), columns.scales + c,
+                             columns.sums + c, from(columns.bias, c)};
+    const Int8Results to{results.data + c, results.stride, from(results.residual, c),
+                         results.residual_stride, from(results.gelu, c)};
+    if (vector.count == lanes()) {
+      finish_columns(WholeVector(), part, vector, to);
+    } else {
+      finish_columns(FewColumns{vector.count}, part, vector, to);
     }
   }
 }
@@ -236,7 +245,7 @@ HWY_EXPORT(quantized_row);
 HWY_EXPORT(width_of_pairs);
 HWY_EXPORT(rows_of_pairs);
 HWY_EXPORT(multiply_pairs);
-HWY_EXPORT(finish_all_rows);
+HWY_EXPORT(finish_all_columns);
 
 Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes) {
@@ -250,9 +259,8 @@ void multiply_block_of_pairs(const Int8Factors& factors, bool adds, int32_t* sum
   FOVEA_DISPATCH(KernelOp::kLinear, multiply_pairs)(factors, adds, sums);
 }
 
-void finish_rows(const int32_t* sums, int64_t width, const Int8Row* rows, int64_t num_rows,
-                 const Int8Columns& columns, const Int8Results& results) {
-  FOVEA_DISPATCH(KernelOp::kLinear, finish_all_rows)(sums, width, rows, num_rows, columns, results);
+void finish_rows(const Int8Sums& sums, const Int8Columns& columns, const Int8Results& results) {
+  FOVEA_DISPATCH(KernelOp::kLinear, finish_all_columns)(sums, columns, results);
 }
 
 }  // namespace fovea::kernels::cpu

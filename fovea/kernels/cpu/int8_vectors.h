@@ -18,6 +18,13 @@ int64_t pairs_width();
 int64_t pairs_rows();
 void multiply_block_of_pairs(const Int8Factors& factors, bool adds, int32_t* sums);
 
+// Sums of products of codes, [count, width], and the rows that they are of.
+struct Int8Sums {
+  const int32_t* data;
+  int64_t width;
+  const Int8Row* rows;
+  int64_t count;
+};
 // Columns of a second factor, from a strip's first one on.
 struct Int8Columns {
   int64_t count;
@@ -34,8 +41,6 @@ struct Int8Results {
   int64_t residual_stride;
   float* gelu;
 };
-// sums: [rows, width], the products of codes.
-void finish_rows(const int32_t* sums, int64_t width, const Int8Row* rows, int64_t num_rows,
-                 const Int8Columns& columns, const Int8Results& results);
+void finish_rows(const Int8Sums& sums, const Int8Columns& columns, const Int8Results& results);
 
 }  // namespace fovea::kernels::cpu
