@@ -7,7 +7,9 @@ size; what they compile is not timed. ONNX Runtime has no bfloat16 on CPUs. In i
 noise as all are given, and ONNX Runtime what its quantize_dynamic makes.
 
     python3 benchmarks/vs_openvino.py [--models vit_small_patch16_224 ... unetr_encoder] [--batches 1 4 16 32]
-        [--dtypes float32 bfloat16 int8] [--write]
+        [--dtypes float32 bfloat16 int8] [--part int8] [--write]
+
+--part names a table of its own among the results, of some cases alone.
 
 Its Python needs openvino, onnxruntime, numpy and safetensors; for int8 also nncf and onnx.
 """
@@ -242,7 +244,7 @@ def report(args, results, agreement):
         f"{torch_peer.method_text(args)}", "",
         "On the same weights and images, largest difference of logits over the largest logit: " + "; ".join(agreement) + ".", "",
         *table(args, results)]
-    provenance.show(args, "vs_openvino", lines)
+    provenance.show(args, "_".join(["vs_openvino", *args.part]), lines)
 
 
 def main():
@@ -256,6 +258,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--part", nargs=1, default=[])
     for name in ("--worker", "--file", "--images", "--dtype", "--out", "--quantized"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     provenance.add_report_arguments(parser)

@@ -143,13 +143,16 @@ class Int8Product {
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
   void prefetch_results(const StripPart& part) const {
+    constexpr int64_t kLine = 16;  // values
     const auto* data = result_.data + part.row * result_.stride + part.column;
     const auto* residual = result_.residual
                                ? result_.residual + part.row * result_.residual_stride + part.column
                                : nullptr;
     for (int64_t r = 0; r < part.rows; ++r) {
-      __builtin_prefetch(data + r * result_.stride, /*rw=*/1);
-      if (residual) __builtin_prefetch(residual + r * result_.residual_stride);
+      for (int64_t c = 0; c < layout_.width; c += kLine) {
+        __builtin_prefetch(data + r * result_.stride + c, /*rw=*/1);
+        if (residual) __builtin_prefetch(residual + r * result_.residual_stride + c);
+      }
     }
   }
 
