@@ -244,7 +244,7 @@ def report(args, results, agreement):
         f"{torch_peer.method_text(args)}", "",
         "On the same weights and images, largest difference of logits over the largest logit: " + "; ".join(agreement) + ".", "",
         *table(args, results)]
-    provenance.show(args, "_".join(["vs_openvino", *args.part]), lines)
+    provenance.show(args, f"vs_openvino_{args.part}" if args.part else "vs_openvino", lines)
 
 
 def main():
@@ -258,7 +258,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--part", nargs=1, default=[])
+    parser.add_argument("--part", default="")
     for name in ("--worker", "--file", "--images", "--dtype", "--out", "--quantized"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     provenance.add_report_arguments(parser)

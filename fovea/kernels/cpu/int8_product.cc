@@ -52,7 +52,8 @@ class Int8Product {
         stride_(stride),
         num_rows_(rows),
         weight_(weight),
-        result_(result),
+        columns_{weight.columns, weight.scales.data(), weight.sums.data(), result.bias},
+        results_{result.data, result.stride, result.residual, result.residual_stride, result.gelu},
         layout_(int8_layout(weight.form)),
         rows_(static_cast<size_t>(rows)) {
     cut();
@@ -111,65 +112,42 @@ class Int8Product {
   void multiply_strip(const Int8Scope& scope, int64_t row_part, int64_t strip,
                       int32_t* sums) const {
     constexpr int64_t kMostDepth = 384;  // whose strip stays in the first-level cache
-    const int64_t begin = row_part * part_rows_;
+    const int64_t begin = row_part * part_rows_, column = strip * layout_.width;
     const int64_t count = std::min(part_rows_, num_rows_ - begin);
+    const auto columns = columns_.part(column, layout_.width);
     const int64_t most = rounded_up(kMostDepth, layout_.depth) / layout_.group;
     const auto* rows = codes_.const_data_ptr<uint8_t>() + begin * codes_stride_;
     const auto* packed =
         weight_.strips.data() + strip * weight_.groups * layout_.width * Int8Layout::kGroupBytes;
     for (int64_t k = 0; k < weight_.groups; k += most) {
       for (int64_t r = 0; r < count; r += layout_.rows) {
-        const StripPart part{.row = begin + r,
-                             .rows = std::min(layout_.rows, count - r),
-                             .column = strip * layout_.width};
+        const int64_t row = begin + r, block_rows = std::min(layout_.rows, count - r);
+        const auto to = results_.part(row, column);
         const bool is_last = k + most >= weight_.groups;
         auto* block_sums = sums + r * layout_.width;
-        if (is_last) prefetch_results(part);
+        if (is_last) prefetch(to, block_rows);
         multiply_int8_block(scope,
                             {.rows = rows + r * codes_stride_ + k * Int8Layout::kGroupBytes,
                              .stride = codes_stride_,
                              .strip = packed + k * layout_.width * Int8Layout::kGroupBytes,
                              .groups = std::min(most, weight_.groups - k)},
                             /*adds=*/k > 0, block_sums);
-        if (is_last) finish(part, block_sums);
+        if (is_last) {
+          finish_rows({block_sums, layout_.width, rows_.data() + row, block_rows}, columns, to);
+        }
       }
     }
   }
-
-  // The rows [row, row + rows) and the columns of a strip, from `column` on.
-  struct StripPart {
-    int64_t row, rows, column;
-  };
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
-  void prefetch_results(const StripPart& part) const {
+  void prefetch(const Int8Results& to, int64_t rows) const {
     constexpr int64_t kLine = 16;  // values
-    const auto* data = result_.data + part.row * result_.stride + part.column;
-    const auto* residual = result_.residual
-                               ? result_.residual + part.row * result_.residual_stride + part.column
-                               : nullptr;
-    for (int64_t r = 0; r < part.rows; ++r) {
+    for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < layout_.width; c += kLine) {
-        __builtin_prefetch(data + r * result_.stride + c, /*rw=*/1);
-        if (residual) __builtin_prefetch(residual + r * result_.residual_stride + c);
+        __builtin_prefetch(to.data + r * to.stride + c, /*rw=*/1);
+        if (to.residual) __builtin_prefetch(to.residual + r * to.residual_stride + c);
       }
     }
-  }
-
-  void finish(const StripPart& part, const int32_t* sums) const {
-    const auto [row, rows, column] = part;
-    const auto place = row * result_.stride + column;
-    const auto* residual = result_.residual;
-    finish_rows({.data = sums, .width = layout_.width, .rows = rows_.data() + row, .count = rows},
-                {.count = std::min(layout_.width, weight_.columns - column),
-                 .scales = weight_.scales.data() + column,
-                 .sums = weight_.sums.data() + column,
-                 .bias = result_.bias ? result_.bias + column : nullptr},
-                {.data = result_.data + place,
-                 .stride = result_.stride,
-                 .residual = residual ? residual + row * result_.residual_stride + column : nullptr,
-                 .residual_stride = result_.residual_stride,
-                 .gelu = result_.gelu ? result_.gelu + place : nullptr});
   }
 
   void multiply(int64_t row_part, int64_t column_part) const {
@@ -185,7 +163,8 @@ class Int8Product {
   const float* x_;
   int64_t stride_, num_rows_;
   const Int8Weight& weight_;
-  StripResult result_;
+  Int8Columns columns_;
+  Int8Results results_;
   Int8Layout layout_;
   std::vector<Int8Row> rows_;
   at::Tensor codes_;  // whose memory libtorch's allocator keeps for the next product

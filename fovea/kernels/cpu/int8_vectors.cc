@@ -36,16 +36,31 @@ HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
 int64_t width_of_pairs() { return 2 * lanes(); }
 int64_t rows_of_pairs() { return kPairRows; }
 
+// Memory of a whole vector, and of fewer values, beside which there is none.
+struct WholeVector {
+  HWY_INLINE hn::Vec<Tag> load(const float* from) const { return hn::LoadU(Tag(), from); }
+  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const { hn::StoreU(values, Tag(), to); }
+};
+struct FewValues {
+  int64_t count;
+  HWY_INLINE hn::Vec<Tag> load(const float* from) const {
+    float staged[kMostLanes] = {};
+    std::copy_n(from, count, staged);
+    return hn::LoadU(Tag(), staged);
+  }
+  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const {
+    float staged[kMostLanes];
+    hn::StoreU(values, Tag(), staged);
+    std::copy_n(staged, count, to);
+  }
+};
+
 // Calls body(values) for all vectors of x; what is behind the last value is zero.
 template <class Body>
 HWY_INLINE void for_each_vector(const float* x, int64_t count, const Body& body) {
-  const Tag d;
   int64_t i = 0;
-  for (; i + lanes() <= count; i += lanes()) body(i, hn::LoadU(d, x + i));
-  if (i == count) return;
-  float staged[kMostLanes] = {};
-  std::copy_n(x + i, count - i, staged);
-  body(i, hn::LoadU(d, staged));
+  for (; i + lanes() <= count; i += lanes()) body(i, WholeVector().load(x + i));
+  if (i < count) body(i, FewValues{count - i}.load(x + i));
 }
 
 // What codes between the least and the largest value stand for; NaN where one is not finite.
@@ -155,30 +170,10 @@ void multiply_pairs(const Int8Factors& factors, bool adds, int32_t* sums) {
   }
 }
 
-// Memory of a whole vector, and of fewer columns, beside which there is none.
-struct WholeVector {
-  HWY_INLINE hn::Vec<Tag> load(const float* from) const { return hn::LoadU(Tag(), from); }
-  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const { hn::StoreU(values, Tag(), to); }
-};
-struct FewColumns {
-  int64_t count;
-  HWY_INLINE hn::Vec<Tag> load(const float* from) const {
-    float staged[kMostLanes] = {};
-    std::copy_n(from, count, staged);
-    return hn::LoadU(Tag(), staged);
-  }
-  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const {
-    float staged[kMostLanes];
-    hn::StoreU(values, Tag(), staged);
-    std::copy_n(staged, count, to);
-  }
-};
-
 // What a vector of columns makes of a row's sums. No multiplication is fused with an addition,
 // which some processors do not have: compilers are told so (CMakeLists.txt).
 class ColumnsEnd {
  public:
-  // Of scales and sums there is a whole vector.
   template <class Memory>
   ColumnsEnd(const Memory& memory, const Int8Columns& columns)
       : scales_(hn::LoadU(Tag(), columns.scales)),
@@ -219,17 +214,14 @@ HWY_INLINE void finish_columns(const Memory& memory, const Int8Sums& sums,
 
 void finish_all_columns(const Int8Sums& sums, const Int8Columns& columns,
                         const Int8Results& results) {
-  const auto from = [](auto* values, int64_t column) { return values ? values + column : values; };
   for (int64_t c = 0; c < columns.count; c += lanes()) {
     const Int8Sums part{sums.data + c, sums.width, sums.rows, sums.count};
-    const Int8Columns vector{std::min(lanes(), columns.count - c), columns.scales + c,
-                             columns.sums + c, from(columns.bias, c)};
-    const Int8Results to{results.data + c, results.stride, from(results.residual, c),
-                         results.residual_stride, from(results.gelu, c)};
+    const auto vector = columns.part(c, lanes());
+    const auto to = results.part(0, c);
     if (vector.count == lanes()) {
       finish_columns(WholeVector(), part, vector, to);
     } else {
-      finish_columns(FewColumns{vector.count}, part, vector, to);
+      finish_columns(FewValues{vector.count}, part, vector, to);
     }
   }
 }

@@ -2,6 +2,7 @@
 // products of Int8Form::kPairs, and results out of sums.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "fovea/kernels/cpu/int8_blocks.h"
@@ -25,12 +26,18 @@ struct Int8Sums {
   const Int8Row* rows;
   int64_t count;
 };
-// Columns of a second factor, from a strip's first one on.
+// Columns of a second factor; scales and sums are there for whole vectors of them.
 struct Int8Columns {
   int64_t count;
   const float* scales;
   const int32_t* sums;  // of their codes
   const float* bias;    // null: 0
+
+  // Those from `column` on, `most` at most.
+  Int8Columns part(int64_t column, int64_t most) const {
+    return {std::min(most, count - column), scales + column, sums + column,
+            bias ? bias + column : nullptr};
+  }
 };
 // Where their results go, [rows, count]; once they are whole, residual is added, or gelu becomes
 // x Phi(x) of them, which may be `data`; each may be null.
@@ -40,6 +47,13 @@ struct Int8Results {
   const float* residual;
   int64_t residual_stride;
   float* gelu;
+
+  // Those from a row and a column on.
+  Int8Results part(int64_t row, int64_t column) const {
+    const auto place = row * stride + column;
+    return {data + place, stride, residual ? residual + row * residual_stride + column : nullptr,
+            residual_stride, gelu ? gelu + place : nullptr};
+  }
 };
 void finish_rows(const Int8Sums& sums, const Int8Columns& columns, const Int8Results& results);
 
