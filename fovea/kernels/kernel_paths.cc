@@ -143,19 +143,23 @@ class WantedPathsReader {
   std::optional<WantedPath> all_;
 };
 
-// Of float32, where `level` is the most that may be used.
-KernelPath float_path(KernelOp op, KernelPath level, const KernelMachine& machine) {
-  // With AVX-512 libtorch's own keeps up with memory; with AVX2 ours is the end of a product.
-  if (op == KernelOp::kGelu) {
-    return level == KernelPath::kAvx2 ? KernelPath::kAvx2 : KernelPath::kReference;
-  }
-  if (op != KernelOp::kLinear) return std::min(level, KernelPath::kAvx512);
+// Of products of float32, where `level` is the most that may be used.
+KernelPath float_product_path(KernelPath level, const KernelMachine& machine) {
   // On Intel's own processors with AVX-512 MKL is faster than our products, by 5 to 25 %, where
   // there are rows enough; on AMD's oneDNN is as fast as they are, and its bits follow from the
   // number of rows.
   if (level < KernelPath::kAvx512) return level;
-  if (machine.is_intel && machine.has_mkl) return KernelPath::kMkl;
-  return KernelPath::kAvx512;
+  return machine.is_intel && machine.has_mkl ? KernelPath::kMkl : KernelPath::kAvx512;
+}
+
+// Of float32.
+KernelPath float_path(KernelOp op, KernelPath level, const KernelMachine& machine) {
+  const auto of_products = float_product_path(level, machine);
+  if (op == KernelOp::kLinear) return of_products;
+  if (op != KernelOp::kGelu) return std::min(level, KernelPath::kAvx512);
+  // Ours is the end of a product of our own; by itself libtorch's keeps up with memory.
+  const bool is_end = of_products == KernelPath::kAvx2 || of_products == KernelPath::kAvx512;
+  return is_end ? of_products : KernelPath::kReference;
 }
 
 // Of bfloat16. Products of float32 are exact for each pair of factors, and the result is rounded

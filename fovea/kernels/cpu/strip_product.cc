@@ -37,9 +37,9 @@ class StripProduct {
       pack_strips(second_, sizes_.depth, sizes_.columns, packed);
       packed_ = packed;
     }
-    if (down_ * across_ == 1) return multiply(0, 0);
+    if (down_ * across_ == 1) return multiply(0);
     share_out(down_ * across_, /*most=*/1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) multiply(i % down_, i / down_);
+      for (int64_t part = begin; part < end; ++part) multiply(part);
     });
   }
 
@@ -83,11 +83,31 @@ class StripProduct {
     return rows;
   }
 
-  const float* strip_of(int64_t strip, const StripRange& depth, StripScratch& scratch) const {
-    if (packed_) return packed_ + (strip * strip_depth(sizes_.depth) + depth.begin) * width_;
+  StripRange stretch_from(int64_t begin) const {
+    return {begin, std::min(most_depth_, sizes_.depth - begin)};
+  }
+
+  // Of strips that are packed before.
+  PackedStrip packed_strip(int64_t strip, const StripRange& depth) const {
+    return {packed_ + (strip * strip_depth(sizes_.depth) + depth.begin) * width_, depth.count};
+  }
+
+  PackedStrip strip_of(int64_t strip, const StripRange& depth, StripScratch& scratch) const {
+    if (packed_) return packed_strip(strip, depth);
     auto* to = scratch.strip.reserve(strip_depth(depth.count) * width_);
     pack_strip(second_, strip_columns(strip), depth, to);
-    return to;
+    return {to, depth.count};
+  }
+
+  // What this thread multiplies after `strip`, if it takes the part that is its own where all
+  // threads take turns.
+  PackedStrip next_of(int64_t part, int64_t strip, const StripRange& depth) const {
+    if (!packed_) return {};
+    if (strip + 1 < end_of(part)) return packed_strip(strip + 1, depth);
+    const int64_t deeper = depth.begin + depth.count, next_part = part + at::get_num_threads();
+    if (deeper < sizes_.depth) return packed_strip(first_of(part), stretch_from(deeper));
+    return next_part < down_ * across_ ? packed_strip(first_of(next_part), stretch_from(0))
+                                       : PackedStrip();
   }
 
   StripSums sums_of(int64_t row_part, int64_t strip, const StripRange& depth,
@@ -119,20 +139,20 @@ class StripProduct {
     return start;
   }
 
-  void multiply(int64_t row_part, int64_t column_part) const {
+  // The strips of a part: [first_of, end_of).
+  int64_t first_of(int64_t part) const { return strips_ * (part / down_) / across_; }
+  int64_t end_of(int64_t part) const { return strips_ * (part / down_ + 1) / across_; }
+
+  void multiply(int64_t part) const {
     thread_local StripScratch scratch;
-    const int64_t from = strips_ * column_part / across_;
-    const int64_t to = strips_ * (column_part + 1) / across_;
+    const int64_t row_part = part % down_, from = first_of(part), to = end_of(part);
     const auto* start = start_of({from, to - from}, scratch);
-    const int64_t stretches = parts_of(sizes_.depth, kMostDepth);
-    const int64_t most = strip_depth(parts_of(sizes_.depth, stretches));
-    for (int64_t k = 0; k < sizes_.depth; k += most) {
-      const StripRange depth{k, std::min(most, sizes_.depth - k)};
+    for (int64_t k = 0; k < sizes_.depth; k += most_depth_) {
+      const auto depth = stretch_from(k);
       const auto rows = blocks(row_part, depth, scratch);
       for (int64_t strip = from; strip < to; ++strip) {
-        multiply_strip(rows, strip_of(strip, depth, scratch), depth.count,
-                       sums_of(row_part, strip, depth, start),
-                       packed_ && strip + 1 < to ? strip_of(strip + 1, depth, scratch) : nullptr);
+        multiply_strip(rows, strip_of(strip, depth, scratch),
+                       sums_of(row_part, strip, depth, start), next_of(part, strip, depth));
       }
     }
   }
@@ -144,6 +164,8 @@ class StripProduct {
   at::Tensor own_packed_;  // whose memory libtorch's allocator keeps for the next product
   int64_t width_ = strip_width(), block_ = block_rows();
   int64_t strips_ = parts_of(sizes_.columns, width_);
+  // Of a stretch.
+  int64_t most_depth_ = strip_depth(parts_of(sizes_.depth, parts_of(sizes_.depth, kMostDepth)));
   int64_t rows_ = 0;               // of a part
   int64_t down_ = 1, across_ = 1;  // parts of rows and of columns
 };

@@ -131,18 +131,25 @@ HWY_INLINE void prefetch_block(const StripSums& sums) {
   }
 }
 
-// Of whole blocks and strips.
+// Of whole blocks and strips. In functions of their own: all in one, the compiler keeps some of the
+// sums in memory.
+template <class First, class Store>
+HWY_NOINLINE void multiply_and_store(First a, const float* strip, int64_t depth, RowsStart start,
+                                     Store store) {
+  multiply_block<kBlockRows, 2>(a, strip, depth, start, store);
+}
+
 template <class First>
 HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums) {
   prefetch_block(sums);
   const RowsStart start{sums.from.data, sums.from.stride};
   const Sums to{sums.to, sums.stride};
   if (sums.residual.data) {
-    multiply_block<kBlockRows, 2>(a, strip, depth, start, StoreWithResidual{to, sums.residual});
+    multiply_and_store(a, strip, depth, start, StoreWithResidual{to, sums.residual});
   } else if (sums.gelu) {
-    multiply_block<kBlockRows, 2>(a, strip, depth, start, StoreWithGelu{to, sums.gelu});
+    multiply_and_store(a, strip, depth, start, StoreWithGelu{to, sums.gelu});
   } else {
-    multiply_block<kBlockRows, 2>(a, strip, depth, start, StoreSums{to});
+    multiply_and_store(a, strip, depth, start, StoreSums{to});
   }
 }
 
@@ -197,10 +204,10 @@ HWY_INLINE void multiply_rows(First a, int64_t rows, const float* strip, int64_t
 // Brings the next strip into the second-level cache, a part with each block.
 class NextStrip {
  public:
-  NextStrip(const float* next, int64_t depth, int64_t rows)
-      : at_(next), end_(next ? next + depth * strip_columns() : nullptr) {
+  NextStrip(const PackedStrip& next, int64_t rows)
+      : at_(next.data), end_(next.data + next.depth * strip_columns()) {
     const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-    part_ = (depth * strip_columns() / kLine + blocks - 1) / blocks * kLine;
+    part_ = (next.depth * strip_columns() / kLine + blocks - 1) / blocks * kLine;
   }
   HWY_INLINE void bring_part() {
     const auto* end = at_ + std::min<int64_t>(part_, end_ - at_);
@@ -213,20 +220,20 @@ class NextStrip {
   int64_t part_;
 };
 
-void multiply_one_strip(const BlocksOfRows& first, const float* strip, int64_t depth,
-                        const StripSums& sums, const float* next) {
-  NextStrip coming(next, depth, first.count);
+void multiply_one_strip(const BlocksOfRows& first, const PackedStrip& strip, const StripSums& sums,
+                        const PackedStrip& next) {
+  NextStrip coming(next, first.count);
   int64_t row = 0;
   for (; first.rows && row + kBlockRows <= first.count; row += kBlockRows) {
     coming.bring_part();
-    multiply_rows(Lines{first.rows + row * first.stride, first.stride}, kBlockRows, strip, depth,
-                  from_row(sums, row));
+    multiply_rows(Lines{first.rows + row * first.stride, first.stride}, kBlockRows, strip.data,
+                  strip.depth, from_row(sums, row));
   }
   const auto* packed = first.packed;
-  for (; row < first.count; row += kBlockRows, packed += depth * kBlockRows) {
+  for (; row < first.count; row += kBlockRows, packed += strip.depth * kBlockRows) {
     coming.bring_part();
     multiply_rows(TransposedLines{packed, kBlockRows},
-                  std::min<int64_t>(kBlockRows, first.count - row), strip, depth,
+                  std::min<int64_t>(kBlockRows, first.count - row), strip.data, strip.depth,
                   from_row(sums, row));
   }
 }
@@ -257,9 +264,9 @@ void pack_blocks(const FloatFactor& first, const StripRange& rows, const StripRa
   FOVEA_DISPATCH(KernelOp::kLinear, pack_all_blocks)(first, rows, depth, to);
 }
 
-void multiply_strip(const BlocksOfRows& first, const float* strip, int64_t depth,
-                    const StripSums& sums, const float* next) {
-  FOVEA_DISPATCH(KernelOp::kLinear, multiply_one_strip)(first, strip, depth, sums, next);
+void multiply_strip(const BlocksOfRows& first, const PackedStrip& strip, const StripSums& sums,
+                    const PackedStrip& next) {
+  FOVEA_DISPATCH(KernelOp::kLinear, multiply_one_strip)(first, strip, sums, next);
 }
 
 }  // namespace fovea::kernels::cpu

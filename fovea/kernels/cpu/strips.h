@@ -68,8 +68,13 @@ struct StripSums {
   FloatRows residual{nullptr, 0};
   float* gelu = nullptr;
 };
-// next: the strip that is multiplied afterwards, which comes into the caches meanwhile, or null.
-void multiply_strip(const BlocksOfRows& first, const float* strip, int64_t depth,
-                    const StripSums& sums, const float* next);
+// A strip that is packed.
+struct PackedStrip {
+  const float* data = nullptr;
+  int64_t depth = 0;
+};
+// next: what is likely to be multiplied afterwards, which comes into the caches meanwhile.
+void multiply_strip(const BlocksOfRows& first, const PackedStrip& strip, const StripSums& sums,
+                    const PackedStrip& next);
 
 }  // namespace fovea::kernels::cpu
