@@ -13,8 +13,8 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/nearest.h"
-#include "fovea/kernels/cpu/avx512.h"
 #include "fovea/kernels/cpu/one_mkl_thread.h"
+#include "fovea/kernels/cpu/processor.h"
 #include "fovea/kernels/cpu/tiles.h"
 
 namespace fovea::kernels {
@@ -191,25 +191,12 @@ std::string forced_text() {
   return value ? value : "";
 }
 
-#ifdef __x86_64__
-#ifdef __clang__  // version 14 does not know levels by name
-bool has_v3() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-bool has_v4() { return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"); }
-#else
-bool has_v3() { return __builtin_cpu_supports("x86-64-v3") != 0; }
-bool has_v4() { return __builtin_cpu_supports("x86-64-v4") != 0; }
-#endif
 KernelPath level_of_processor() {
   if (cpu::has_amx()) return KernelPath::kAmx;
   if (cpu::has_avx512_bfloat16()) return KernelPath::kAvx512Bf16;
-  if (kUsesAvx512 && has_v4()) return KernelPath::kAvx512;
-  return has_v3() ? KernelPath::kAvx2 : KernelPath::kBaseline;
+  if (cpu::has_avx512()) return KernelPath::kAvx512;
+  return cpu::has_avx2() ? KernelPath::kAvx2 : KernelPath::kBaseline;
 }
-bool is_intel() { return __builtin_cpu_is("intel") != 0; }
-#else
-KernelPath level_of_processor() { return KernelPath::kBaseline; }
-bool is_intel() { return false; }
-#endif
 
 }  // namespace
 
@@ -227,7 +214,7 @@ std::vector<KernelOp> kernel_ops() {
 
 KernelMachine this_kernel_machine() {
   return {.level = level_of_processor(),
-          .is_intel = is_intel(),
+          .is_intel = cpu::is_intel(),
           .has_onednn = at::Context::hasMKLDNN(),
           .has_mkl = cpu::set_mkl_threads != nullptr};
 }

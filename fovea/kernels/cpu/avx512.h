@@ -15,22 +15,28 @@
 
 #ifdef __x86_64__
 
-#include <immintrin.h>
-
 #include <cstdint>
 
-#include "fovea/core/simd.h"
-
-// Of functions that are compiled for these processors, and must not be called on others.
+// Of functions that are compiled for processors that have this, and must not be called on
+// others. The tests of avx512_kernels compile them once more, for any.
+#ifdef FOVEA_AVX512_EMULATION
+#include FOVEA_AVX512_EMULATION
+#define FOVEA_AVX512
+#define FOVEA_AVX512_VNNI
+#define FOVEA_AVX_VNNI
+#define FOVEA_AMX
+#define FOVEA_AMX_INT8
+#else
+#include <immintrin.h>
 #define FOVEA_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define FOVEA_AVX512_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define FOVEA_AVX_VNNI __attribute__((target("avx2,avxvnni")))
+#define FOVEA_AMX __attribute__((target("amx-tile,amx-bf16")))
+#define FOVEA_AMX_INT8 __attribute__((target("amx-tile,amx-int8")))
+#endif
 
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
-
-inline bool has_avx512_bfloat16() {
-  return kUsesAvx512 && __builtin_cpu_supports("avx512bf16") != 0 &&
-         __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-}
 
 // 2^x: the integer part of x goes into the exponent, the rest through the polynomial of degree 5
 // with the least relative error on [-1/2, 1/2], 2.4e-7 with rounding. 0 far below; a NaN stays one.

@@ -9,11 +9,8 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
 #include "fovea/kernels/cpu/int8_vectors.h"
+#include "fovea/kernels/cpu/processor.h"
 #include "fovea/kernels/cpu/tiles.h"
-
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
@@ -40,24 +37,6 @@ constexpr int kRows256 = 6, kRows512 = 12;
 
 #ifdef __x86_64__
 
-#define FOVEA_VNNI256 __attribute__((target("avx2,avxvnni")))
-#define FOVEA_VNNI512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-
-// Compilers know this processor feature by different names.
-bool has_avx_vnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kAvxVnni = 1u << 4;
-  return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
-         (a & kAvxVnni) != 0;
-}
-
-bool has_avx512_vnni() {
-  return kUsesAvx512 && __builtin_cpu_supports("avx512vnni") != 0 &&
-         __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-}
-
-bool has_amx_int8() { return has_amx() && __builtin_cpu_supports("amx-int8") != 0; }
-
 inline int32_t group_at(const uint8_t* from) {
   int32_t group;
   std::memcpy(&group, from, sizeof(group));
@@ -65,7 +44,7 @@ inline int32_t group_at(const uint8_t* from) {
 }
 
 // Both: loops over rows must be unrolled, so that sums stand in registers.
-FOVEA_VNNI256 void multiply_vnni256(const Int8Factors& factors, bool adds, int32_t* sums) {
+FOVEA_AVX_VNNI void multiply_vnni256(const Int8Factors& factors, bool adds, int32_t* sums) {
   auto* to = reinterpret_cast<__m256i*>(sums);  // [kRows256, 2]
   __m256i sum[kRows256][2];
 #pragma GCC unroll 6
@@ -91,7 +70,7 @@ FOVEA_VNNI256 void multiply_vnni256(const Int8Factors& factors, bool adds, int32
   }
 }
 
-FOVEA_VNNI512 void multiply_vnni512(const Int8Factors& factors, bool adds, int32_t* sums) {
+FOVEA_AVX512_VNNI void multiply_vnni512(const Int8Factors& factors, bool adds, int32_t* sums) {
   constexpr int kLanes = 16;
   __m512i sum[kRows512][2];
 #pragma GCC unroll 12
@@ -119,9 +98,6 @@ FOVEA_VNNI512 void multiply_vnni512(const Int8Factors& factors, bool adds, int32
 
 #else
 
-bool has_avx_vnni() { return false; }
-bool has_avx512_vnni() { return false; }
-bool has_amx_int8() { return false; }
 void multiply_vnni256(const Int8Factors&, bool, int32_t*) { refuse_form(Int8Form::kVnni256); }
 void multiply_vnni512(const Int8Factors&, bool, int32_t*) { refuse_form(Int8Form::kVnni512); }
 

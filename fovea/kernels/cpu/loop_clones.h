@@ -11,7 +11,11 @@
 // Not with clang and sanitizers, as FOVEA_SIMD.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
 #define FOVEA_LOOP_AVX2 __attribute__((noinline, target("arch=x86-64-v3")))
+#ifdef FOVEA_AVX512_EMULATION
+#define FOVEA_LOOP_AVX512 FOVEA_LOOP_AVX2
+#else
 #define FOVEA_LOOP_AVX512 __attribute__((noinline, target("arch=x86-64-v4")))
+#endif
 #else
 #define FOVEA_LOOP_AVX2
 #define FOVEA_LOOP_AVX512

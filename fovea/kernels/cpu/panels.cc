@@ -5,6 +5,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
+#include "fovea/kernels/cpu/processor.h"
 #include "fovea/kernels/cpu/tiles.h"
 
 #ifdef __x86_64__

@@ -6,12 +6,6 @@
 
 #ifdef __x86_64__
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#define FOVEA_AMX __attribute__((target("amx-tile,amx-bf16")))
-#define FOVEA_AMX_INT8 __attribute__((target("amx-tile,amx-int8")))
-
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
@@ -35,20 +29,7 @@ constexpr TileConfig kWholeTiles = {
     .rows = {16, 16, 16, 16, 16, 16, 16, 16},
 };
 
-// Linux saves the tile registers of a process only after it has asked for them.
-bool ask_for_tiles() {
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // asm/prctl.h of Linux 5.16
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 }  // namespace
-
-bool has_amx() {
-  static const bool has = __builtin_cpu_supports("amx-bf16") != 0 &&
-                          __builtin_cpu_supports("amx-tile") != 0 && has_avx512_bfloat16() &&
-                          ask_for_tiles();
-  return has;
-}
 
 FOVEA_AMX void configure_tiles() { _tile_loadconfig(&kWholeTiles); }
 
@@ -140,7 +121,6 @@ namespace {
 
 }  // namespace
 
-bool has_amx() { return false; }
 void configure_tiles() { refuse_tiles(); }
 void release_tiles() { refuse_tiles(); }
 void multiply_panels_in_tiles(const uint16_t*, const uint16_t*, int64_t, bool, float*) {

@@ -5,11 +5,8 @@
 
 namespace fovea::kernels::cpu {
 
-// Whether this processor has AMX with bfloat16 and the system lets this process use it.
-bool has_amx();
-
-// What follows needs has_amx(). Between configure_tiles and release_tiles of the same thread the
-// registers hold what multiply_panels_in_tiles puts into them.
+// All of it needs has_amx() (processor.h). Between configure_tiles and release_tiles of the same
+// thread the registers hold what multiply_panels_in_tiles puts into them.
 void configure_tiles();
 void release_tiles();
 
