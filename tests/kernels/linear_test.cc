@@ -173,7 +173,7 @@ TEST_P(LinearTest, OfANormIsNormedAgainToTheBit) {
 // Whether a gradient is recorded or not, and whoever takes the activation.
 TEST_P(LinearTest, AnActivationThatAProductGivesHasTheBitsOfItsOwnPass) {
   const kernels::HiddenActivation gelu{kernels::Activation::kGelu};
-  const auto in = x({3, 11, 20}), w = weight(37, 20), b = bias(37);
+  const auto in = x({3, 31, 20}), w = weight(37, 20), b = bias(37);
   const auto sums = kernels::linear(in, w, b);
   for (const bool is_recorded : {false, true}) {
     const auto hidden = kernels::linear_to_activation(

@@ -15,6 +15,7 @@
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/panel_attention_head.h"
 #include "fovea/kernels/cpu/panel_product.h"
+#include "fovea/kernels/elementwise/activation.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "tests/support/close.h"
 #include "tests/support/stored_factor.h"
@@ -23,6 +24,7 @@
 namespace fovea {
 namespace {
 
+using kernels::bits_of;
 using kernels::mutable_bits_of;
 using kernels::cpu::best_panel_unit;
 using kernels::cpu::Factor;
@@ -82,7 +84,7 @@ TEST_F(PanelProductTest, FloatResultsMatchFloat64) {
           const auto shape = is_transposed ? expected.t() : expected;
           const auto out = at::full({shape.size(0), shape.size(1) + 1}, 77, at::kFloat);
           const auto sums = at::full({s.rows + 1}, 77, at::kFloat);
-          panel_product(best_panel_unit(), a.factor, b.factor, {s.rows, s.columns, s.depth},
+          panel_product(best_panel_unit(), a.factor, {b.factor}, {s.rows, s.columns, s.depth},
                         kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(),
                                                   .stride = out.size(1),
                                                   .is_transposed = is_transposed,
@@ -103,7 +105,7 @@ TEST_F(PanelProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
     for (const bool has_bias : {false, true}) {
       const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
       panel_product(
-          best_panel_unit(), a.factor, b.factor, {s.rows, s.columns, s.depth},
+          best_panel_unit(), a.factor, {b.factor}, {s.rows, s.columns, s.depth},
           kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
                                        .stride = out.size(1),
                                        .bias = has_bias ? bias.const_data_ptr<float>() : nullptr});
@@ -112,6 +114,53 @@ TEST_F(PanelProductTest, Bfloat16ResultsAreThoseOfFloat64Rounded) {
       EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
     }
   });
+}
+
+// Beside what it is of, and in its place; past the caches, and not.
+TEST_F(PanelProductTest, GeluIsThatOfTheRoundedProduct) {
+  for (const auto& s : {Sizes{33, 47, 65}, Sizes{100, 64, 32}, Sizes{1100, 512, 32}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", s.rows, s.columns, s.depth));
+    const auto a = random({s.rows, s.depth}, at::kBFloat16, 1),
+               b = random({s.depth, s.columns}, at::kBFloat16, 2);
+    const auto bias = random({s.columns}, at::kFloat, 3);
+    const auto multiply = [&](const at::Tensor& out, const at::Tensor& gelu) {
+      panel_product(
+          best_panel_unit(), {bits_of(a), s.depth}, {{bits_of(b), s.columns}},
+          {s.rows, s.columns, s.depth},
+          kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
+                                       .stride = s.columns,
+                                       .bias = bias.const_data_ptr<float>(),
+                                       .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr});
+    };
+    const auto expected = at::empty({s.rows, s.columns}, at::kBFloat16);
+    const auto product = at::empty_like(expected), gelu = at::empty_like(expected),
+               in_place = at::empty_like(expected);
+    multiply(expected, {});
+    multiply(product, gelu);
+    multiply(in_place, in_place);
+    support::expect_same_bits(product, expected, "product");
+    support::expect_same_bits(gelu, kernels::activate(expected, kernels::Activation::kGelu),
+                              "gelu");
+    support::expect_same_bits(in_place, gelu, "in place");
+  }
+}
+
+TEST_F(PanelProductTest, PanelsThatArePackedBeforeGiveTheSameBits) {
+  for_each_case(
+      [](const StoredFactor& a, const StoredFactor& b, const Sizes& s, const at::Tensor&) {
+        const auto packed =
+            at::empty({kernels::cpu::packed_panels_size(s.depth, s.columns)}, at::kBFloat16);
+        pack_panels(b.factor, s.depth, s.columns, mutable_bits_of(packed));
+        const auto multiply = [&](const kernels::cpu::SecondFactor& second) {
+          const auto out = at::empty({s.rows, s.columns}, at::kBFloat16);
+          panel_product(
+              best_panel_unit(), a.factor, second, {s.rows, s.columns, s.depth},
+              kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out), .stride = s.columns});
+          return out;
+        };
+        support::expect_same_bits(multiply({.packed = bits_of(packed)}), multiply({b.factor}),
+                                  "product");
+      });
 }
 
 // Without AMX rows are multiplied where they lie; a transposed factor is always packed. What is
@@ -125,7 +174,7 @@ TEST_F(PanelProductTest, RowsAndPackedPanelsGiveTheSameBits) {
     const auto multiply = [&](const Factor& first) {
       const auto out = at::zeros({s.rows, s.columns}, at::kFloat);
       panel_product(
-          best_panel_unit(), first, second.factor, {s.rows, s.columns, s.depth},
+          best_panel_unit(), first, {second.factor}, {s.rows, s.columns, s.depth},
           kernels::cpu::FloatResult{.data = out.mutable_data_ptr<float>(), .stride = s.columns});
       return out;
     };
@@ -148,7 +197,7 @@ TEST_F(PanelProductTest, AResidualIsAddedToTheRoundedProduct) {
         const auto wide = random({s.rows, s.columns + 5}, at::kBFloat16, 4);
         const auto multiply = [&](const uint16_t* residual) {
           const auto out = at::full({s.rows, s.columns + 1}, 77, at::kBFloat16);
-          panel_product(best_panel_unit(), a.factor, b.factor, {s.rows, s.columns, s.depth},
+          panel_product(best_panel_unit(), a.factor, {b.factor}, {s.rows, s.columns, s.depth},
                         kernels::cpu::Bfloat16Result{.data = mutable_bits_of(out),
                                                      .stride = out.size(1),
                                                      .bias = bias.const_data_ptr<float>(),

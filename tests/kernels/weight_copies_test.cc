@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/panels.h"
 #include "fovea/kernels/linear/linear.h"
 #include "tests/support/close.h"
 
@@ -220,6 +221,33 @@ TEST(WeightCopiesTest, StripsOfALoadedModelAreMadeAgainAfterAChange) {
     EXPECT_FALSE(copies->flat().defined()) << "nobody has asked for bfloat16";
   }
   EXPECT_EQ(kernels::kept_strips(weight), nullptr);
+}
+
+// They take the place of the weight in bfloat16.
+TEST(WeightCopiesTest, PanelsOfALoadedModelAreMadeAgainAfterAChange) {
+  if (!kernels::cpu::has_panel_products()) GTEST_SKIP() << "skipped: no AVX-512 BF16";
+  const auto weight = random({70, 40}, at::kFloat, 1).set_requires_grad(true);
+  const auto x = random({90, 40}, at::kBFloat16, 2);
+  const auto expect_bits_of_a_cast = [&] {
+    support::expect_same_bits(kernels::linear(x, weight, {}).detach(),
+                              kernels::linear(x, weight.detach().to(at::kBFloat16), {}).detach(),
+                              "y");
+  };
+  EXPECT_EQ(kernels::kept_panels(weight), nullptr);
+  {
+    const auto copies = kernels::WeightCopies::of_model({weight});
+    const auto* panels = kernels::kept_panels(weight);
+    ASSERT_NE(panels, nullptr);
+    EXPECT_EQ(kernels::kept_panels(weight), panels);
+    expect_bits_of_a_cast();
+    {
+      const at::NoGradGuard no_grad;
+      weight.mul_(3);
+    }
+    expect_bits_of_a_cast();
+    EXPECT_FALSE(copies->flat().defined()) << "nobody has asked for the rows themselves";
+  }
+  EXPECT_EQ(kernels::kept_panels(weight), nullptr);
 }
 
 // A convolution's weight is multiplied as rows, which are a view of it.

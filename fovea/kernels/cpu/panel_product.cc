@@ -11,14 +11,15 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 
 // Note [Blocks of a product]
-// The second factor is packed whole (Note [Panels]), by all threads. Then each thread takes runs of
-// panels of the first factor, and packs a run to a depth of 512 values, a stretch, unless its lines
-// can be multiplied where they lie: as rows, without AMX. Eight panels of it at a time, 256 KiB,
-// stay in the second-level cache while each panel of the second factor, 32 KiB of it, goes through
-// the first-level cache once and meets all eight. A run is these eight, but of deeper factors,
-// whose sums wait from one stretch to the next, as many as have room for their sums: of a first
-// factor that is stored transposed, as in the gradient of a weight, they are pieces of the same
-// rows, and a row that is far from its neighbours costs more to find than to read.
+// The second factor is packed whole (Note [Panels]), by all threads, if it is not already. Then
+// each thread takes runs of panels of the first factor, and packs a run to a depth of 512 values, a
+// stretch, unless its lines can be multiplied where they lie: as rows, without AMX. Eight panels of
+// it at a time, 256 KiB, stay in the second-level cache while each panel of the second factor, 32
+// KiB of it, goes through the first-level cache once and meets all eight. A run is these eight, but
+// of deeper factors, whose sums wait from one stretch to the next, as many as have room for their
+// sums: of a first factor that is stored transposed, as in the gradient of a weight, they are
+// pieces of the same rows, and a row that is far from its neighbours costs more to find than to
+// read.
 namespace fovea::kernels::cpu {
 namespace {
 
@@ -41,7 +42,8 @@ BlockTarget target_of(const Bfloat16Result& result, const ProductSizes& sizes, i
           .residual =
               result.residual ? result.residual + row * result.residual_stride + column : nullptr,
           .residual_stride = result.residual_stride,
-          .is_streamed = sizes.rows * sizes.columns > kMostCachedValues};
+          .is_streamed = sizes.rows * sizes.columns > kMostCachedValues,
+          .gelu = result.gelu ? result.gelu + row * result.stride + column : nullptr};
 }
 
 FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes, int64_t row,
@@ -60,6 +62,11 @@ FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes,
 
 void prefetch_residual(const FloatBlockTarget&) {}  // has none
 
+// Of the values or lines of block `block`, of `size` in all.
+int64_t part_of_block(int64_t size, int64_t block) {
+  return std::min(kBlockSide, size - block * kBlockSide);
+}
+
 // Working memory of a thread.
 struct PanelScratch {
   AlignedBuffer<uint16_t> packed;  // [panels of a run, steps of a stretch, kStepValues]
@@ -69,20 +76,22 @@ struct PanelScratch {
 template <class Result>
 class Product {
  public:
-  Product(PanelUnit unit, const Factor& first, const Factor& second, const ProductSizes& sizes,
-          const Result& result)
+  Product(PanelUnit unit, const Factor& first, const SecondFactor& second,
+          const ProductSizes& sizes, const Result& result)
       : unit_(unit), first_(first), second_(second), sizes_(sizes), result_(result) {
-    // Whichever way a factor lies, it is packed from its first row to its last one.
+    // Whichever way it lies, it is packed from its first row to its last one.
     first_.ahead = kBlockSide * first_.stride;
-    second_.ahead = kBlockSide * second_.stride;
     reads_rows_ = multiplies_rows(unit_) && !first_.is_transposed && !wants_row_sums() &&
                   sizes_.depth % kBlockSide == 0 && first_.stride % kStrideOfOneSet != 0;
   }
 
   void run() {
-    const auto packed = at::empty({across_ * steps_ * kStepValues}, at::kBFloat16);
-    packed_ = mutable_bits_of(packed);
-    pack_all_of_second();
+    at::Tensor packed;  // whose memory libtorch's allocator keeps for the next product
+    if (!second_.packed) {
+      packed = at::empty({packed_panels_size(sizes_.depth, sizes_.columns)}, at::kBFloat16);
+      pack_panels(second_.factor, sizes_.depth, sizes_.columns, mutable_bits_of(packed));
+      second_.packed = bits_of(packed);
+    }
     // Few panels are cut across as well, so that all threads have as much work.
     const int64_t parts = std::clamp<int64_t>(16 * at::get_num_threads() / down_, 1, across_);
     const int64_t most = panels_of_run();
@@ -99,33 +108,6 @@ class Product {
   }
 
  private:
-  // Of the values or lines of block `block`, of `size` in all.
-  static int64_t part_of(int64_t size, int64_t block) {
-    return std::min(kBlockSide, size - block * kBlockSide);
-  }
-
-  // Panel by panel where lines lie in rows, step by step where a row has one value of each line: so
-  // that rows are read from front to back.
-  void pack_all_of_second() const {
-    const auto pack = [&](int64_t panel, int64_t step, int64_t depth) {
-      pack_second(second_, panel * kBlockSide, part_of(sizes_.columns, panel), step * kBlockSide,
-                  depth, packed_ + (panel * steps_ + step) * kStepValues);
-    };
-    if (second_.is_transposed) {
-      for_ranges(across_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t panel = begin; panel < end; ++panel) pack(panel, 0, sizes_.depth);
-      });
-      return;
-    }
-    for_ranges(steps_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t step = begin; step < end; ++step) {
-        for (int64_t panel = 0; panel < across_; ++panel) {
-          pack(panel, step, part_of(sizes_.depth, step));
-        }
-      }
-    });
-  }
-
   bool wants_row_sums() const {
     if constexpr (std::is_same_v<Result, FloatResult>) return result_.row_sums != nullptr;
     return false;
@@ -133,14 +115,14 @@ class Product {
 
   // Whether a panel of the first factor is multiplied where it lies.
   bool is_read_in_place(int64_t panel) const {
-    return reads_rows_ && part_of(sizes_.rows, panel) % kLinesAtOnce == 0;
+    return reads_rows_ && part_of_block(sizes_.rows, panel) % kLinesAtOnce == 0;
   }
 
   // Panels [begin, begin + count) of the first factor, steps [step, step + num_steps) of each.
   void pack_some_of_first(int64_t begin, int64_t count, int64_t step, int64_t num_steps,
                           uint16_t* to) const {
     const auto pack = [&](int64_t i, int64_t offset, int64_t depth) {
-      pack_first(first_, (begin + i) * kBlockSide, part_of(sizes_.rows, begin + i),
+      pack_first(first_, (begin + i) * kBlockSide, part_of_block(sizes_.rows, begin + i),
                  (step + offset) * kBlockSide, depth, to + (i * num_steps + offset) * kStepValues);
     };
     const auto left = sizes_.depth - step * kBlockSide;
@@ -151,7 +133,7 @@ class Product {
       return;
     }
     for (int64_t offset = 0; offset < num_steps; ++offset) {
-      for (int64_t i = 0; i < count; ++i) pack(i, offset, part_of(left, offset));
+      for (int64_t i = 0; i < count; ++i) pack(i, offset, part_of_block(left, offset));
     }
   }
 
@@ -174,7 +156,7 @@ class Product {
     if constexpr (std::is_same_v<Result, FloatResult>) {
       for (int64_t i = 0; result_.row_sums && i < count; ++i) {
         sum_lines(packed + i * steps.count * kStepValues, steps.count,
-                  part_of(sizes_.rows, begin + i), steps.first > 0,
+                  part_of_block(sizes_.rows, begin + i), steps.first > 0,
                   result_.row_sums + (begin + i) * kBlockSide);
       }
     }
@@ -227,7 +209,7 @@ class Product {
                        int64_t count, const Range& panels, const Steps& steps,
                        const BlockOf& block_of) const {
     for (int64_t panel = panels.from; panel < panels.to; ++panel) {
-      const auto* second = packed_ + (panel * steps_ + steps.first) * kStepValues;
+      const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
       // The next panel of the second factor comes while this one is used, a part at each product.
       const auto* next = panel + 1 < panels.to ? second + steps_ * kStepValues : nullptr;
       const auto part = (steps.count + count - 1) / count;
@@ -242,7 +224,7 @@ class Product {
         if (is_last) prefetch_residual(target);
         multiply_panels(
             scope, lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues), second,
-            {.depth = steps.count * kBlockSide, .lines = part_of(sizes_.rows, begin + i)},
+            {.depth = steps.count * kBlockSide, .lines = part_of_block(sizes_.rows, begin + i)},
             steps.first > 0, block);
         if (is_last) store_block(block, target);
       }
@@ -250,23 +232,50 @@ class Product {
   }
 
   PanelUnit unit_;
-  Factor first_, second_;
+  Factor first_;
+  SecondFactor second_;
   ProductSizes sizes_;
   Result result_;
   int64_t down_ = num_blocks(sizes_.rows), across_ = num_blocks(sizes_.columns);
   int64_t steps_ = num_blocks(sizes_.depth);
   bool reads_rows_ = false;
-  uint16_t* packed_ = nullptr;  // [across_, steps_, kStepValues]
 };
 
 }  // namespace
 
-void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+int64_t packed_panels_size(int64_t depth, int64_t columns) {
+  return num_blocks(columns) * num_blocks(depth) * kStepValues;
+}
+
+// Panel by panel where lines lie in rows, step by step where a row has one value of each line: so
+// that rows are read from front to back.
+void pack_panels(Factor second, int64_t depth, int64_t columns, uint16_t* to) {
+  second.ahead = kBlockSide * second.stride;
+  const int64_t panels = num_blocks(columns), steps = num_blocks(depth);
+  const auto pack = [&](int64_t panel, int64_t step, int64_t values) {
+    pack_second(second, panel * kBlockSide, part_of_block(columns, panel), step * kBlockSide,
+                values, to + (panel * steps + step) * kStepValues);
+  };
+  if (second.is_transposed) {
+    return for_ranges(panels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) pack(panel, 0, depth);
+    });
+  }
+  for_ranges(steps, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t step = begin; step < end; ++step) {
+      for (int64_t panel = 0; panel < panels; ++panel) {
+        pack(panel, step, part_of_block(depth, step));
+      }
+    }
+  });
+}
+
+void panel_product(PanelUnit unit, const Factor& first, const SecondFactor& second,
                    const ProductSizes& sizes, const Bfloat16Result& result) {
   Product(unit, first, second, sizes, result).run();
 }
 
-void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+void panel_product(PanelUnit unit, const Factor& first, const SecondFactor& second,
                    const ProductSizes& sizes, const FloatResult& result) {
   Product(unit, first, second, sizes, result).run();
 }

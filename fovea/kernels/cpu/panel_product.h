@@ -17,6 +17,8 @@ struct Bfloat16Result {
   const float* bias = nullptr;
   const uint16_t* residual = nullptr;
   int64_t residual_stride = 0;
+  // Becomes GELU of what data becomes; lies as that does, and may be it. Null: not wanted.
+  uint16_t* gelu = nullptr;
 };
 
 // As float32 [rows, columns], or transposed: [columns, rows].
@@ -27,11 +29,24 @@ struct FloatResult {
   float* row_sums = nullptr;  // [rows]: the first factor's sums over depth, where they are wanted
 };
 
+// All of this needs has_panel_products().
+
+// How many values pack_panels writes.
+int64_t packed_panels_size(int64_t depth, int64_t columns);
+// Packs all panels of a second factor [depth, columns], one behind another; to: at a cache line.
+void pack_panels(Factor second, int64_t depth, int64_t columns, uint16_t* to);
+
+// A second factor [depth, columns], where it lies, or what pack_panels makes of it.
+struct SecondFactor {
+  Factor factor{};
+  const uint16_t* packed = nullptr;
+};
+
 // first [rows, depth] times second [depth, columns]; each of them is read once. Each sum is taken
-// in one order, whatever the number of threads. Needs has_panel_products().
-void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+// in one order, whatever the number of threads, packed before or not.
+void panel_product(PanelUnit unit, const Factor& first, const SecondFactor& second,
                    const ProductSizes& sizes, const Bfloat16Result& result);
-void panel_product(PanelUnit unit, const Factor& first, const Factor& second,
+void panel_product(PanelUnit unit, const Factor& first, const SecondFactor& second,
                    const ProductSizes& sizes, const FloatResult& result);
 
 }  // namespace fovea::kernels::cpu

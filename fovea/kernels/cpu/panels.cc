@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/cpu/avx512.h"
+#include "fovea/kernels/cpu/avx512_gelu.h"
 #include "fovea/kernels/cpu/processor.h"
 #include "fovea/kernels/cpu/tiles.h"
 
@@ -223,7 +223,8 @@ FOVEA_AVX512 void store_block(const float* block, const BlockTarget& to) {
   const auto mask = first_values(to.columns);
   const bool is_streamed = to.is_streamed && to.columns >= kBlockSide &&
                            to.stride % kBlockSide == 0 &&
-                           reinterpret_cast<uintptr_t>(to.data) % 64 == 0;
+                           reinterpret_cast<uintptr_t>(to.data) % 64 == 0 &&
+                           reinterpret_cast<uintptr_t>(to.gelu) % 64 == 0;
   const auto* bias = to.bias;
   const auto low_bias =
       bias ? _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), bias) : _mm512_setzero_ps();
@@ -235,7 +236,8 @@ FOVEA_AVX512 void store_block(const float* block, const BlockTarget& to) {
     const auto high = _mm512_fmadd_ps(_mm512_load_ps(block + 16), factor, high_bias);
     auto rounded = round_to_bfloat16(low, high);
     if (to.residual) rounded = add_rounded(rounded, mask, to.residual + i * to.residual_stride);
-    store(rounded, mask, is_streamed, to.data + i * to.stride);
+    if (to.data != to.gelu) store(rounded, mask, is_streamed, to.data + i * to.stride);
+    if (to.gelu) store(gelu_of(rounded), mask, is_streamed, to.gelu + i * to.stride);
   }
 }
 

@@ -110,6 +110,9 @@ struct BlockTarget {
   const uint16_t* residual = nullptr;
   int64_t residual_stride = 0;
   bool is_streamed = false;  // past the caches, where it lies so
+  // Becomes GELU of what data becomes; lies as that does, and is all that is written where both are
+  // the same. Null: not wanted.
+  uint16_t* gelu = nullptr;
 };
 void store_block(const float* block, const BlockTarget& to);
 // Asks for the block's residual, if there is one, before the product that it is added to.

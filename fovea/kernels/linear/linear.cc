@@ -189,14 +189,14 @@ class LinearFunction : public SavingFunction<LinearFunction> {
                                const std::optional<at::Tensor>& residual,
                                const AroundProduct& around) {
     tell_watcher(weight, rows);
-    const auto factor = own_weight(weight, rows.scalar_type());
     const auto own_bias = bias ? own_weight(*bias, rows.scalar_type()) : at::Tensor();
     const auto added = residual ? as_rows(*residual) : at::Tensor();
-    const int64_t made = rows.size(0) * weight.size(0) * rows.itemsize();
-    const WorkScope work("fovea::linear", flops_of_product(rows.size(0), weight),
-                         bytes_of({rows, factor, own_bias, added}) + (around.gelu ? 2 : 1) * made);
-    if (!around.gelu) return product(rows, factor, own_bias, added);
-    const auto [y, gelu] = product_and_gelu(rows, factor, own_bias, around.needs_product);
+    const int64_t made = rows.size(0) * weight.size(0) * (around.gelu ? 2 : 1);
+    const WorkScope work(
+        "fovea::linear", flops_of_product(rows.size(0), weight),
+        bytes_of({rows, own_bias, added}) + (weight.numel() + made) * rows.itemsize());
+    if (!around.gelu) return product(rows, weight, own_bias, added);
+    const auto [y, gelu] = product_and_gelu(rows, weight, own_bias, around.needs_product);
     *around.gelu = gelu;
     return y.defined() ? y : gelu;
   }

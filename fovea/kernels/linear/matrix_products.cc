@@ -15,6 +15,7 @@
 #include "fovea/kernels/linear/product_path.h"
 #include "fovea/kernels/linear/split_products.h"
 #include "fovea/kernels/linear/strip_products.h"
+#include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/kernels/saved_activation.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -58,9 +59,11 @@ at::Tensor with_dense_dim(const at::Tensor& x) {
   return x.stride(1) == 1 || x.stride(0) == 1 ? x : x.contiguous();
 }
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+at::Tensor product(const at::Tensor& x, const at::Tensor& given_weight, const at::Tensor& bias,
                    const at::Tensor& residual) {
-  const auto path = product_path(case_of_weight(x, weight));
+  const auto path = product_path(case_of_weight(x, given_weight));
+  if (is_of_panels(path)) return product_with_weight_panels(path, x, given_weight, bias, residual);
+  const auto weight = own_weight(given_weight, x.scalar_type());
   switch (path) {
     case ProductPath::kPlain:
     case ProductPath::kFewRows:
@@ -72,9 +75,6 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
     case ProductPath::kAsFloat:
       return plus(product(as_float(x), as_float(weight), as_float(bias)).to(at::kBFloat16),
                   residual);
-    case ProductPath::kPanels:
-    case ProductPath::kPanelsInTiles:
-      return product_of_panels(path, x, weight.t(), bias, residual);
     case ProductPath::kStrips:
       return product_with_weight_strips(x, weight, bias, residual);
     case ProductPath::kBlas:
@@ -85,6 +85,9 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
       return product_with_int8_weight(x, weight, bias, residual);
     case ProductPath::kSplit:
       return plus(plus(split_matmul(x, weight.t()), bias), residual);
+    case ProductPath::kPanels:
+    case ProductPath::kPanelsInTiles:
+      break;
   }
   refuse_path(path);
 }
@@ -93,19 +96,24 @@ bool takes_gelu(const ProductCase& product, const HiddenActivation& activation) 
   const auto path = product_path(product);
   const bool is_gelu = activation.kind == Activation::kGelu && !activation.is_gated;
   if (path == ProductPath::kInt8) return is_gelu;
-  if (path == ProductPath::kStrips) return is_gelu && has_own_gelu(at::kFloat);
+  const bool is_own = path == ProductPath::kStrips || is_of_panels(path);
+  if (is_own) return is_gelu && has_own_gelu(product.dtype);
   return takes_gpu_gelu(product, activation);
 }
 
 ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& bias, bool needs_product) {
-  switch (product_path(case_of_weight(x, weight))) {
+  const auto path = product_path(case_of_weight(x, weight));
+  switch (path) {
+    case ProductPath::kPanels:
+    case ProductPath::kPanelsInTiles:
+      return panel_product_and_gelu(path, x, weight, bias, needs_product);
     case ProductPath::kStrips:
       return strip_product_and_gelu(x, weight, bias, needs_product);
     case ProductPath::kInt8:
       return int8_product_and_gelu(x, weight, bias, needs_product);
     default:
-      return gpu_product_and_gelu(x, weight, bias);
+      return gpu_product_and_gelu(x, own_weight(weight, x.scalar_type()), bias);
   }
 }
 

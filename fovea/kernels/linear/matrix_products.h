@@ -14,19 +14,20 @@ namespace fovea::kernels {
 at::Tensor with_dense_dim(const at::Tensor& x);
 
 // x: [M, K], weight: [N, K], bias: [N] or undefined, residual: [M, N] or undefined, all of one
-// dtype
-// -> x weight^T + bias + residual: [M, N].
+// dtype, but that the weight may be float32, of which its copy in that dtype is taken then
+// (weight_copies.h) -> x weight^T + bias + residual: [M, N].
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                    const at::Tensor& residual = {});
 
 // Whether a product's end can give what the activation makes of it as well: gelu_tanh on a GPU,
-// GELU on strips, with the bits of activate(), and of weights of 8-bit integers.
+// GELU on strips and panels, with the bits of activate(), and of weights of 8-bit integers.
 bool takes_gelu(const ProductCase& product, const HiddenActivation& activation);
 
 struct ProductAndGelu {
   at::Tensor product, gelu;  // [M, N]
 };
-// Both, for cases that takes_gelu. Where the product by itself is not needed it may be undefined.
+// Both, for cases that takes_gelu; of what product() takes. Where the product by itself is not
+// needed it may be undefined.
 ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& bias, bool needs_product);
 

@@ -4,6 +4,7 @@
 
 #include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
+#include "fovea/kernels/linear/weight_copies.h"
 
 namespace fovea::kernels {
 namespace {
@@ -17,24 +18,68 @@ cpu::Factor factor_of(const at::Tensor& x) {
   return {bits_of(x), x.stride(is_transposed ? 1 : 0), is_transposed};
 }
 
-}  // namespace
+// A second factor [K, N], and the tensor that holds it.
+struct HeldFactor {
+  at::Tensor values;
+  cpu::SecondFactor factor;
+};
 
-at::Tensor product_of_panels(ProductPath path, const at::Tensor& a, const at::Tensor& b,
-                             const at::Tensor& bias, const at::Tensor& residual) {
-  const auto first = with_dense_dim(a), second = with_dense_dim(b);
-  const int64_t M = a.size(0), N = b.size(1);
-  auto out = at::empty({M, N}, a.options());
-  if (out.numel() == 0) return out;
+HeldFactor second_factor_of(const at::Tensor& b) {
+  auto values = with_dense_dim(b);
+  const auto factor = factor_of(values);
+  return {std::move(values), {.factor = factor}};
+}
+
+// weight: [N, K].
+HeldFactor second_factor_of_weight(const at::Tensor& weight) {
+  if (const auto* packed = kept_panels(weight)) return {{}, {.packed = packed}};
+  return second_factor_of(own_weight(weight, at::kBFloat16).t());
+}
+
+// out: [M, N]; gelu: as out, or undefined.
+void multiply(ProductPath path, const at::Tensor& a, const cpu::SecondFactor& second,
+              const at::Tensor& bias, const at::Tensor& residual, const at::Tensor& out,
+              const at::Tensor& gelu) {
+  if (out.numel() == 0) return;
+  const auto first = with_dense_dim(a);
+  const int64_t N = out.size(1);
   const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
   const auto added = residual.defined() ? residual.contiguous() : residual;
   cpu::panel_product(
-      unit_of(path), factor_of(first), factor_of(second), {M, N, a.size(1)},
+      unit_of(path), factor_of(first), second, {a.size(0), N, a.size(1)},
       cpu::Bfloat16Result{.data = mutable_bits_of(out),
                           .stride = N,
                           .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr,
                           .residual = added.defined() ? bits_of(added) : nullptr,
-                          .residual_stride = N});
+                          .residual_stride = N,
+                          .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr});
+}
+
+}  // namespace
+
+at::Tensor product_of_panels(ProductPath path, const at::Tensor& a, const at::Tensor& b,
+                             const at::Tensor& bias, const at::Tensor& residual) {
+  const auto out = at::empty({a.size(0), b.size(1)}, a.options());
+  multiply(path, a, second_factor_of(b).factor, bias, residual, out, {});
   return out;
+}
+
+at::Tensor product_with_weight_panels(ProductPath path, const at::Tensor& x,
+                                      const at::Tensor& weight, const at::Tensor& bias,
+                                      const at::Tensor& residual) {
+  const auto out = at::empty({x.size(0), weight.size(0)}, x.options());
+  multiply(path, x, second_factor_of_weight(weight).factor, bias, residual, out, {});
+  return out;
+}
+
+ProductAndGelu panel_product_and_gelu(ProductPath path, const at::Tensor& x,
+                                      const at::Tensor& weight, const at::Tensor& bias,
+                                      bool needs_product) {
+  const auto gelu = at::empty({x.size(0), weight.size(0)}, x.options());
+  const auto product = needs_product ? at::empty_like(gelu) : at::Tensor();
+  multiply(path, x, second_factor_of_weight(weight).factor, bias, {},
+           needs_product ? product : gelu, gelu);
+  return {product, gelu};
 }
 
 // The larger side is the rows of the product: its other factor is packed whole. Sums of rows come
@@ -50,14 +95,14 @@ FloatPanelProduct float_product_of_panels(ProductPath path, const at::Tensor& a,
   if (M >= N) {
     const auto sums = wants_row_sums ? at::empty({M}, options) : at::Tensor();
     cpu::panel_product(
-        unit_of(path), factor_of(rows), factor_of(columns), {M, N, K},
+        unit_of(path), factor_of(rows), {.factor = factor_of(columns)}, {M, N, K},
         cpu::FloatResult{.data = data,
                          .stride = N,
                          .row_sums = wants_row_sums ? sums.mutable_data_ptr<float>() : nullptr});
     return {out, sums};
   }
-  cpu::panel_product(unit_of(path), factor_of(columns.t()), factor_of(rows.t()), {N, M, K},
-                     cpu::FloatResult{.data = data, .stride = N, .is_transposed = true});
+  cpu::panel_product(unit_of(path), factor_of(columns.t()), {.factor = factor_of(rows.t())},
+                     {N, M, K}, cpu::FloatResult{.data = data, .stride = N, .is_transposed = true});
   return {out, {}};
 }
 

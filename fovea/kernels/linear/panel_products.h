@@ -15,6 +15,16 @@ namespace fovea::kernels {
 at::Tensor product_of_panels(ProductPath path, const at::Tensor& a, const at::Tensor& b,
                              const at::Tensor& bias, const at::Tensor& residual = {});
 
+// As product(), of a weight whose panels may be kept (weight_copies.h).
+at::Tensor product_with_weight_panels(ProductPath path, const at::Tensor& x,
+                                      const at::Tensor& weight, const at::Tensor& bias,
+                                      const at::Tensor& residual);
+
+// As product_and_gelu(). Where the product is not needed it is undefined.
+ProductAndGelu panel_product_and_gelu(ProductPath path, const at::Tensor& x,
+                                      const at::Tensor& weight, const at::Tensor& bias,
+                                      bool needs_product);
+
 struct FloatPanelProduct {
   at::Tensor product;   // [M, N] float32
   at::Tensor row_sums;  // of the first factor: [M] float32, or undefined

@@ -11,7 +11,9 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/int8_product.h"
+#include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/cpu/strip_product.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/int8_products.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -24,7 +26,7 @@ struct WeightCopies::Buffer {
   std::mutex mutex;  // copies are made one by one: backward passes have threads of their own
   int64_t num_elements;
   at::Tensor flat;
-  bool keeps_strips = false;
+  bool keeps_packed = false;
 };
 
 struct WeightCopies::Copy final : c10::BackendMeta {
@@ -47,6 +49,7 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   void make(const at::Tensor& weight);
   // Null where the weight has moved.
   const float* strips_of(const at::Tensor& weight);
+  const uint16_t* panels_of(const at::Tensor& weight);
   const cpu::Int8Weight* int8_of(const at::Tensor& weight);
 
   int64_t begin;
@@ -55,6 +58,8 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   at::Tensor values;                 // view of the buffer, shaped as the weight; set once
   std::atomic<int64_t> strips_version{-1};
   cpu::AlignedBuffer<float> strips;
+  std::atomic<int64_t> panels_version{-1};
+  cpu::AlignedBuffer<uint16_t> panels;
   bool uses_int8 = false;
   std::atomic<int64_t> int8_version{-1};
   std::optional<cpu::Int8Weight> int8;
@@ -98,6 +103,21 @@ const float* WeightCopies::Copy::strips_of(const at::Tensor& weight) {
   return to;
 }
 
+const uint16_t* WeightCopies::Copy::panels_of(const at::Tensor& weight) {
+  if (is_of(weight, panels_version)) return panels.data();
+  if (weight.const_data_ptr() != data) return nullptr;
+  const std::lock_guard lock(buffer->mutex);
+  if (is_of(weight, panels_version)) return panels.data();
+  const at::NoGradGuard no_grad;
+  const int64_t N = weight.size(0), K = weight.size(1);
+  auto* to = panels.reserve(cpu::packed_panels_size(K, N));
+  const WorkScope work("fovea::weight_panels", 0, 2 * bytes_of({weight}));
+  const auto rounded = weight.to(at::kBFloat16);
+  cpu::pack_panels({bits_of(rounded), K, /*is_transposed=*/true}, K, N, to);
+  panels_version.store(weight._version(), std::memory_order_release);
+  return to;
+}
+
 const cpu::Int8Weight* WeightCopies::Copy::int8_of(const at::Tensor& weight) {
   if (is_of(weight, int8_version)) return &*int8;
   if (weight.const_data_ptr() != data) return nullptr;
@@ -136,7 +156,7 @@ std::unique_ptr<WeightCopies> WeightCopies::of_model(const std::vector<at::Tenso
     end += (weight.numel() + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   auto copies = std::make_unique<WeightCopies>(places, end);
-  copies->buffer_->keeps_strips = true;
+  copies->buffer_->keeps_packed = true;
   return copies;
 }
 
@@ -214,10 +234,19 @@ WeightCopies::Copy* WeightCopies::hanging_on(const at::Tensor& weight) {
   return dynamic_cast<Copy*>(owner.unsafeGetTensorImpl()->get_backend_meta());
 }
 
+WeightCopies::Copy* WeightCopies::with_packed(const at::Tensor& weight) {
+  auto* kept = hanging_on(weight);
+  return kept && kept->buffer->keeps_packed && !weight.is_inference() ? kept : nullptr;
+}
+
 const float* kept_strips(const at::Tensor& weight) {
-  auto* kept = WeightCopies::hanging_on(weight);
-  if (!kept || !kept->buffer->keeps_strips || weight.is_inference()) return nullptr;
-  return kept->strips_of(weight);
+  auto* kept = WeightCopies::with_packed(weight);
+  return kept ? kept->strips_of(weight) : nullptr;
+}
+
+const uint16_t* kept_panels(const at::Tensor& weight) {
+  auto* kept = WeightCopies::with_packed(weight);
+  return kept ? kept->panels_of(weight) : nullptr;
 }
 
 const cpu::Int8Weight* kept_int8(const at::Tensor& weight) {

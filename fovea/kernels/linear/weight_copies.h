@@ -36,6 +36,10 @@ at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 // null. Not to be kept longer than the weight stays as it is.
 const float* kept_strips(const at::Tensor& weight);
 
+// What cpu::pack_panels makes of `weight` [N, K] of float32, transposed and in bfloat16, where a
+// WeightCopies keeps that; else null. As kept_strips.
+const uint16_t* kept_panels(const at::Tensor& weight);
+
 // The codes of 8-bit integers of `weight` [N, K], where WeightCopies::use_int8 asked for them; else
 // null. As kept_strips.
 const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
@@ -56,8 +60,8 @@ class WeightCopies {
     int64_t begin = 0;
   };
   // Of weights that are in no flat buffer, each alone in its memory. Those of other dtypes, or not
-  // contiguous, are left out. Keeps packed strips, too, of the weights that products on this
-  // processor take so: they are multiplied by again and again, and seldom change.
+  // contiguous, are left out. Keeps packed strips or panels, too, of the weights that products on
+  // this processor take so: they are multiplied by again and again, and seldom change.
   static std::unique_ptr<WeightCopies> of_model(const std::vector<at::Tensor>& weights);
   WeightCopies(const std::vector<Place>& places, int64_t num_elements);
   ~WeightCopies();
@@ -90,14 +94,16 @@ class WeightCopies {
  private:
   friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
   friend const float* kept_strips(const at::Tensor& weight);
+  friend const uint16_t* kept_panels(const at::Tensor& weight);
   friend const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
   friend void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
   friend bool has_watcher(const at::Tensor& weight);
 
   struct Buffer;
   struct Copy;
-  static Copy* hanging_on(const at::Tensor& weight);  // null: there is none
-  Copy& own_copy(const at::Tensor& weight) const;     // that hangs on it
+  static Copy* with_packed(const at::Tensor& weight);  // null: nothing packed is kept of it
+  static Copy* hanging_on(const at::Tensor& weight);   // null: there is none
+  Copy& own_copy(const at::Tensor& weight) const;      // that hangs on it
   struct Copied {
     at::Tensor weight;
     c10::intrusive_ptr<Copy> copy;  // hangs on it, unless a later owner's does

@@ -18,6 +18,7 @@
 #include "fovea/data/transforms/volume/normalize_intensity.h"
 #include "fovea/data/transforms/volume/spatial_resize.h"
 #include "fovea/kernels/device.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/models/follow_weights.h"
 #include "fovea/models/registry.h"
 #include "fovea/models/variables.h"
@@ -161,11 +162,12 @@ std::optional<data::TilingConfig> tiling_of(const Inference& inference) {
   return inference.config->data.tiling;
 }
 
-// Of the weights, cast here and not in the first pass.
+// Of the weights, cast here and not in the first pass, unless that makes panels of them.
 std::shared_ptr<kernels::WeightCopies> copies_of(const Inference& inference) {
   const auto weights = inference.model->parameters();
   std::shared_ptr<kernels::WeightCopies> copies = kernels::WeightCopies::of_model(weights);
   if (inference.compute.dtype != at::kBFloat16) return copies;
+  if (inference.compute.device.is_cpu() && kernels::has_bfloat16_products(at::kCPU)) return copies;
   for (const auto& weight : weights) {
     if (weight.dim() == 2) kernels::own_weight(weight, at::kBFloat16);  // a linear layer's
   }
