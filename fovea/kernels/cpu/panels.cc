@@ -109,19 +109,20 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_
   }
 }
 
-// Eight lines of a first factor against a panel of a second one, or its first half, in sixteen
-// registers of sums. Of lines that are not packed the next eight are asked for; for packed ones,
-// which are near, that costs more than it brings.
-template <bool kIsWhole, bool kIsPacked>
+// Lines of a first factor against a panel of a second one, or its first half, in as many or twice
+// as many registers of sums: the more, the less a sum waits for the one before. Of lines that are
+// not packed the next ones are asked for; for packed ones, which are near, that costs more than it
+// brings.
+template <int kLines, bool kIsWhole, bool kIsPacked>
 FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second, int64_t depth,
                                         bool adds, float* block) {
   // Known to the compiler where lines are packed: those products took longer otherwise.
   const int64_t stride = kIsPacked ? kBlockSide : first.stride;
   const int64_t step = kIsPacked ? kStepValues : first.step;
-  const int64_t ahead = kIsPacked ? 0 : kLinesAtOnce;
-  __m512 low[kLinesAtOnce], high[kLinesAtOnce];
-#pragma GCC unroll 8
-  for (int i = 0; i < kLinesAtOnce; ++i) {
+  const int64_t ahead = kIsPacked ? 0 : kLines;
+  __m512 low[kLines], high[kLines];
+#pragma GCC unroll 12
+  for (int i = 0; i < kLines; ++i) {
     low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
     high[i] = adds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
   }
@@ -133,16 +134,16 @@ FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second
     for (int64_t pair = 0; pair < values; pair += 2) {
       const auto b0 = load_bfloat16(second + 16 * pair);
       const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
-#pragma GCC unroll 8
-      for (int i = 0; i < kLinesAtOnce; ++i) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kLines; ++i) {
         const auto a = broadcast_pair(first.data + i * stride + pair);
         low[i] = _mm512_dpbf16_ps(low[i], a, b0);
         if constexpr (kIsWhole) high[i] = _mm512_dpbf16_ps(high[i], a, b1);
       }
     }
   }
-#pragma GCC unroll 8
-  for (int i = 0; i < kLinesAtOnce; ++i) {
+#pragma GCC unroll 12
+  for (int i = 0; i < kLines; ++i) {
     _mm512_store_ps(block + i * kBlockSide, low[i]);
     if constexpr (kIsWhole) _mm512_store_ps(block + i * kBlockSide + 16, high[i]);
   }
@@ -184,16 +185,25 @@ FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count
 
 namespace {
 
-FOVEA_AVX512 void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
-                                             const PanelExtent& extent, bool adds, float* block) {
+template <int kLines>
+auto* lines_function(const PanelLines& first, const PanelExtent& extent) {
   const bool is_packed = first.stride == kBlockSide && first.step == kStepValues;
-  const bool is_whole = extent.columns > kTileRows;
-  const auto multiply =
-      is_packed ? (is_whole ? multiply_lines<true, true> : multiply_lines<false, true>)
-                : (is_whole ? multiply_lines<true, false> : multiply_lines<false, false>);
-  for (int64_t line = 0; line < extent.lines; line += kLinesAtOnce) {
-    multiply({first.data + line * first.stride, first.stride, first.step}, second, extent.depth,
-             adds, block + line * kBlockSide);
+  if (extent.columns > kTileRows) {
+    return is_packed ? multiply_lines<kLines, true, true> : multiply_lines<kLines, true, false>;
+  }
+  return is_packed ? multiply_lines<kLines, false, true> : multiply_lines<kLines, false, false>;
+}
+
+void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
+                                const PanelExtent& extent, bool adds, float* block) {
+  constexpr int kMany = 12, kFew = kLinesAtOnce;
+  const auto many = lines_function<kMany>(first, extent), few = lines_function<kFew>(first, extent);
+  for (int64_t line = 0; line < extent.lines;) {
+    const auto left = extent.lines - line;
+    const bool takes_many = left >= kMany + kFew || left == kMany;
+    (takes_many ? many : few)({first.data + line * first.stride, first.stride, first.step}, second,
+                              extent.depth, adds, block + line * kBlockSide);
+    line += takes_many ? kMany : kFew;
   }
 }
 
