@@ -198,8 +198,9 @@ void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
                                 const PanelExtent& extent, bool adds, float* block) {
   constexpr int kMany = 12, kFew = kLinesAtOnce;
   const auto many = lines_function<kMany>(first, extent), few = lines_function<kFew>(first, extent);
-  for (int64_t line = 0; line < extent.lines;) {
-    const auto left = extent.lines - line;
+  const int64_t lines = (extent.lines + kFew - 1) / kFew * kFew;  // a block has room for them
+  for (int64_t line = 0; line < lines;) {
+    const auto left = lines - line;
     const bool takes_many = left >= kMany + kFew || left == kMany;
     (takes_many ? many : few)({first.data + line * first.stride, first.stride, first.step}, second,
                               extent.depth, adds, block + line * kBlockSide);
