@@ -85,6 +85,40 @@ inline bool goes_past_caches(const uint16_t* to, int64_t count) {
   return count > kMostCachedValues && reinterpret_cast<uintptr_t>(to) % 64 == 0;
 }
 
+// Asks for the line of memory `values` values behind `data`, which need not be there, to come into
+// the second-level cache, or the first-level one (3).
+template <int kLocality = 2>
+inline void prefetch_ahead(const uint16_t* data, int64_t values) {
+  const auto address = reinterpret_cast<uintptr_t>(data) + sizeof(*data) * values;
+  __builtin_prefetch(reinterpret_cast<const void*>(address), /*rw=*/0, kLocality);
+}
+
+// 16 x 16 units of 32 bits.
+FOVEA_AVX512 inline void transpose(__m512i (&rows)[16]) {
+  __m512i other[16];
+  for (int i = 0; i < 16; i += 2) {
+    other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(other[i], other[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(other[i], other[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(other[i + 1], other[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(other[i + 1], other[i + 3]);
+  }
+  constexpr int kEven = 0x88, kOdd = 0xDD;  // of the quarters of both operands
+  for (int half = 0; half < 16; half += 8) {
+    for (int i = half; i < half + 4; ++i) {
+      other[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], kEven);
+      other[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], kOdd);
+    }
+  }
+  for (int i = 0; i < 8; ++i) {
+    rows[i] = _mm512_shuffle_i32x4(other[i], other[i + 8], kEven);
+    rows[i + 8] = _mm512_shuffle_i32x4(other[i], other[i + 8], kOdd);
+  }
+}
+
 }  // namespace fovea::kernels::cpu
 FOVEA_INTRINSICS_POP
 

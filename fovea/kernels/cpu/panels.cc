@@ -14,32 +14,6 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
-// 16 x 16 units of 32 bits.
-FOVEA_AVX512 inline void transpose(__m512i (&rows)[16]) {
-  __m512i other[16];
-  for (int i = 0; i < 16; i += 2) {
-    other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    rows[i] = _mm512_unpacklo_epi64(other[i], other[i + 2]);
-    rows[i + 1] = _mm512_unpackhi_epi64(other[i], other[i + 2]);
-    rows[i + 2] = _mm512_unpacklo_epi64(other[i + 1], other[i + 3]);
-    rows[i + 3] = _mm512_unpackhi_epi64(other[i + 1], other[i + 3]);
-  }
-  constexpr int kEven = 0x88, kOdd = 0xDD;  // of the quarters of both operands
-  for (int half = 0; half < 16; half += 8) {
-    for (int i = half; i < half + 4; ++i) {
-      other[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], kEven);
-      other[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], kOdd);
-    }
-  }
-  for (int i = 0; i < 8; ++i) {
-    rows[i] = _mm512_shuffle_i32x4(other[i], other[i + 8], kEven);
-    rows[i + 8] = _mm512_shuffle_i32x4(other[i], other[i + 8], kOdd);
-  }
-}
-
 FOVEA_AVX512 inline __m512bh load_bfloat16(const uint16_t* data) {
   return reinterpret_cast<__m512bh>(_mm512_load_si512(data));
 }
@@ -49,64 +23,6 @@ FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
   int32_t pair;
   std::memcpy(&pair, data, sizeof pair);
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-}
-
-// Asks for the line of memory `values` values behind `data`, which need not be there, to come into
-// the second-level cache, or the first-level one (3).
-template <int kLocality = 2>
-inline void prefetch_ahead(const uint16_t* data, int64_t values) {
-  const auto address = reinterpret_cast<uintptr_t>(data) + sizeof(*data) * values;
-  __builtin_prefetch(reinterpret_cast<const void*>(address), /*rw=*/0, kLocality);
-}
-
-// 16 lines that lie row after row, 32 values of each: as they lie.
-FOVEA_AVX512 inline void load_lines(const uint16_t* data, int64_t stride, int64_t lines,
-                                    int64_t depth, __m512i (&units)[16]) {
-  const auto mask = first_values(depth);
-  for (int i = 0; i < 16; ++i) {
-    units[i] =
-        i < lines ? _mm512_maskz_loadu_epi16(mask, data + i * stride) : _mm512_setzero_si512();
-  }
-}
-
-// Row number `row`, widened; zeros from row `rows` on.
-FOVEA_AVX512 inline __m512i load_words(const uint16_t* data, int64_t stride, int64_t row,
-                                       int64_t rows, __mmask16 mask) {
-  if (row >= rows) return _mm512_setzero_si512();
-  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, data + row * stride));
-}
-
-// 16 lines that lie column beside column, 32 values of each: rows of pairs.
-FOVEA_AVX512 inline void load_pairs(const uint16_t* data, int64_t stride, int64_t lines,
-                                    int64_t depth, __m512i (&units)[16]) {
-  const auto mask = static_cast<__mmask16>(first_values(lines));
-  for (int i = 0; i < 16; ++i) {
-    const auto low = load_words(data, stride, 2 * i, depth, mask);
-    const auto high = load_words(data, stride, 2 * i + 1, depth, mask);
-    units[i] = _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
-  }
-}
-
-// data: the first line's first value. lies_in_rows: whether a line is a row of what is in memory.
-FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_t ahead,
-                                    bool lies_in_rows, bool is_transposed, int64_t lines,
-                                    int64_t depth, uint16_t* to) {
-  for (int64_t done = 0; done < depth; done += kBlockSide) {
-    if (ahead != 0) {
-      const auto* from = lies_in_rows ? data + done : data + done * stride;
-      for (int64_t row = 0; row < kBlockSide; ++row) prefetch_ahead(from, row * stride + ahead);
-    }
-    for (int64_t line = 0; line < kBlockSide; line += kTileRows, to += kTileValues) {
-      __m512i units[16];
-      if (lies_in_rows) {
-        load_lines(data + line * stride + done, stride, lines - line, depth - done, units);
-      } else {
-        load_pairs(data + done * stride + line, stride, lines - line, depth - done, units);
-      }
-      if (is_transposed) transpose(units);
-      for (int i = 0; i < 16; ++i) _mm512_store_si512(to + 32 * i, units[i]);
-    }
-  }
 }
 
 // Lines of a first factor against a panel of a second one, or its first half, in as many or twice
@@ -167,20 +83,6 @@ PanelScope::PanelScope(PanelUnit unit) : unit_(unit) {
 PanelScope::~PanelScope() {
   _mm_sfence();  // what was streamed is there before anything that follows
   if (unit_ == PanelUnit::kTiles) release_tiles();
-}
-
-FOVEA_AVX512 void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first,
-                             int64_t depth, uint16_t* to) {
-  const int64_t row = factor.is_transposed ? first : begin, column = first + begin - row;
-  pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.ahead,
-             !factor.is_transposed, factor.is_transposed, count, depth, to);
-}
-
-FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first,
-                              int64_t depth, uint16_t* to) {
-  const int64_t row = factor.is_transposed ? begin : first, column = first + begin - row;
-  pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.ahead,
-             factor.is_transposed, factor.is_transposed, count, depth, to);
 }
 
 namespace {
@@ -299,8 +201,6 @@ void multiply_panels_in_vectors(const PanelLines&, const uint16_t*, const PanelE
 bool has_panel_products() { return false; }
 PanelScope::PanelScope(PanelUnit unit) : unit_(unit) { refuse_panels(); }
 PanelScope::~PanelScope() = default;
-void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
-void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
 void sum_lines(const uint16_t*, int64_t, int64_t, bool, float*) { refuse_panels(); }
 void store_block(const float*, const BlockTarget&) { refuse_panels(); }
 void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
