@@ -194,6 +194,7 @@ def race(args, model, weights, shape, batch, dtype, folder, env):
     sides |= {peer: worker_command(args, peer, peer_file(args, peer, file, images, dtype, env), images, dtype)
               for peer in args.peers if dtype in HAS_DTYPE[peer]}
     names, rounds = list(sides), []
+    os.sync()  # or the system writes the files while the first one is timed
     for turn in range(args.rounds):
         found = {name: bench_model.run_json(sides[name], env=env) for name in bench_model.in_turn(names, turn)}
         rounds.append(found)
