@@ -44,6 +44,10 @@ struct WeightCopies::Copy final : c10::BackendMeta {
     return copied.load(std::memory_order_acquire) == weight._version() &&
            weight.const_data_ptr() == data;
   }
+  // Calls make() unless what it made last, in version `made` of the weight, is as the weight is.
+  // False: the weight has moved.
+  template <class Make>
+  bool bring_up_to_date(const at::Tensor& weight, std::atomic<int64_t>& made, const Make& make);
   // Undefined where the weight has left the flat buffer.
   at::Tensor of(const at::Tensor& weight);
   void make(const at::Tensor& weight);
@@ -68,12 +72,20 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   std::shared_ptr<Buffer> buffer;
 };
 
-at::Tensor WeightCopies::Copy::of(const at::Tensor& weight) {
-  if (is_current(weight)) return values;
-  if (weight.const_data_ptr() != data) return {};
+template <class Make>
+bool WeightCopies::Copy::bring_up_to_date(const at::Tensor& weight, std::atomic<int64_t>& made,
+                                          const Make& make) {
+  if (is_of(weight, made)) return true;
+  if (weight.const_data_ptr() != data) return false;
   const std::lock_guard lock(buffer->mutex);
-  if (!is_current(weight)) make(weight);
-  return values;
+  if (is_of(weight, made)) return true;
+  make();
+  made.store(weight._version(), std::memory_order_release);
+  return true;
+}
+
+at::Tensor WeightCopies::Copy::of(const at::Tensor& weight) {
+  return bring_up_to_date(weight, version, [&] { make(weight); }) ? values : at::Tensor();
 }
 
 void WeightCopies::Copy::make(const at::Tensor& weight) {
@@ -87,48 +99,38 @@ void WeightCopies::Copy::make(const at::Tensor& weight) {
   if (!values.defined()) values = flat.narrow(0, begin, weight.numel()).view(weight.sizes());
   const WorkScope work("fovea::weight_copy", 0, bytes_of({weight, values}));
   values.copy_(weight);
-  version.store(weight._version(), std::memory_order_release);
 }
 
 const float* WeightCopies::Copy::strips_of(const at::Tensor& weight) {
-  if (is_of(weight, strips_version)) return strips.data();
-  if (weight.const_data_ptr() != data) return nullptr;
-  const std::lock_guard lock(buffer->mutex);
-  if (is_of(weight, strips_version)) return strips.data();
-  const int64_t N = weight.size(0), K = weight.size(1);
-  const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
-  auto* to = strips.reserve(cpu::packed_strips_size(K, N));
-  cpu::pack_strips({weight.const_data_ptr<float>(), K, /*is_transposed=*/true}, K, N, to);
-  strips_version.store(weight._version(), std::memory_order_release);
-  return to;
+  const auto pack = [&] {
+    const int64_t N = weight.size(0), K = weight.size(1);
+    const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
+    cpu::pack_strips({weight.const_data_ptr<float>(), K, /*is_transposed=*/true}, K, N,
+                     strips.reserve(cpu::packed_strips_size(K, N)));
+  };
+  return bring_up_to_date(weight, strips_version, pack) ? strips.data() : nullptr;
 }
 
 const uint16_t* WeightCopies::Copy::panels_of(const at::Tensor& weight) {
-  if (is_of(weight, panels_version)) return panels.data();
-  if (weight.const_data_ptr() != data) return nullptr;
-  const std::lock_guard lock(buffer->mutex);
-  if (is_of(weight, panels_version)) return panels.data();
-  const at::NoGradGuard no_grad;
-  const int64_t N = weight.size(0), K = weight.size(1);
-  auto* to = panels.reserve(cpu::packed_panels_size(K, N));
-  const WorkScope work("fovea::weight_panels", 0, 2 * bytes_of({weight}));
-  const auto rounded = weight.to(at::kBFloat16);
-  cpu::pack_panels({bits_of(rounded), K, /*is_transposed=*/true}, K, N, to);
-  panels_version.store(weight._version(), std::memory_order_release);
-  return to;
+  const auto pack = [&] {
+    const at::NoGradGuard no_grad;
+    const int64_t N = weight.size(0), K = weight.size(1);
+    const WorkScope work("fovea::weight_panels", 0, 2 * bytes_of({weight}));
+    const auto rounded = weight.to(at::kBFloat16);
+    cpu::pack_panels({bits_of(rounded), K, /*is_transposed=*/true}, K, N,
+                     panels.reserve(cpu::packed_panels_size(K, N)));
+  };
+  return bring_up_to_date(weight, panels_version, pack) ? panels.data() : nullptr;
 }
 
 const cpu::Int8Weight* WeightCopies::Copy::int8_of(const at::Tensor& weight) {
-  if (is_of(weight, int8_version)) return &*int8;
-  if (weight.const_data_ptr() != data) return nullptr;
-  const std::lock_guard lock(buffer->mutex);
-  if (is_of(weight, int8_version)) return &*int8;
-  const WorkScope work("fovea::weight_int8", 0, bytes_of({weight}) + weight.numel());
-  int8 = cpu::pack_int8_weight(int8_form(), weight.const_data_ptr<float>(), weight.size(0),
-                               weight.size(1));
-  int8->rows = int8_rows;
-  int8_version.store(weight._version(), std::memory_order_release);
-  return &*int8;
+  const auto pack = [&] {
+    const WorkScope work("fovea::weight_int8", 0, bytes_of({weight}) + weight.numel());
+    int8 = cpu::pack_int8_weight(int8_form(), weight.const_data_ptr<float>(), weight.size(0),
+                                 weight.size(1));
+    int8->rows = int8_rows;
+  };
+  return bring_up_to_date(weight, int8_version, pack) ? &*int8 : nullptr;
 }
 
 WeightCopies::WeightCopies(const std::vector<Place>& places, int64_t num_elements)
