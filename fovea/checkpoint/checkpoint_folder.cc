@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step_";
-constexpr size_t kMaxLineBytes = 4096;
+constexpr size_t kMaxLineBytes = 4096;  // of files of one line: a folder's name, a message
 
 // The file that holds all of a part's tensors whole; empty: there are several.
 std::string only_file_of(const Manifest& manifest, const std::string& part) {

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numbers>
 
-#include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
 #include "fovea/kernels/cpu/panels.h"
 
@@ -269,13 +268,13 @@ namespace fovea::kernels::cpu {
 
 void panel_attention_forward(const PanelScope&, PanelAttentionScratch&, const QkvRows&, int64_t,
                              int64_t, float, OutRows, float*) {
-  fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
+  refuse_panels();
 }
 
 void panel_attention_backward(const PanelScope&, PanelAttentionScratch&, const QkvRows&, InRows,
                               InRows, const float*, int64_t, int64_t, float,
                               const QkvGradientRows&) {
-  fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
+  refuse_panels();
 }
 
 }  // namespace fovea::kernels::cpu

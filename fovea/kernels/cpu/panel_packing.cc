@@ -1,4 +1,3 @@
-#include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
 #include "fovea/kernels/cpu/panels.h"
 
@@ -80,16 +79,9 @@ FOVEA_INTRINSICS_POP
 #else
 
 namespace fovea::kernels::cpu {
-namespace {
 
-[[noreturn]] void refuse_packing() {
-  fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
-}
-
-}  // namespace
-
-void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_packing(); }
-void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_packing(); }
+void pack_first(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
+void pack_second(const Factor&, int64_t, int64_t, int64_t, int64_t, uint16_t*) { refuse_panels(); }
 
 }  // namespace fovea::kernels::cpu
 

@@ -185,11 +185,12 @@ FOVEA_INTRINSICS_POP
 #else
 
 namespace fovea::kernels::cpu {
-namespace {
 
-[[noreturn]] void refuse_panels() {
+void refuse_panels() {
   fail("panels of bfloat16 on a processor that has no AVX-512 BF16; ask has_panel_products first");
 }
+
+namespace {
 
 void multiply_panels_in_vectors(const PanelLines&, const uint16_t*, const PanelExtent&, bool,
                                 float*) {

@@ -29,6 +29,10 @@ inline int64_t num_blocks(int64_t count) { return (count + kBlockSide - 1) / kBl
 // Whether this processor multiplies bfloat16: AVX-512 BF16, with or without AMX.
 bool has_panel_products();
 
+#ifndef __x86_64__
+[[noreturn]] void refuse_panels();  // what follows, in a build for processors that have none
+#endif
+
 // Who multiplies panels.
 enum class PanelUnit { kVectors, kTiles };
 // Tiles where there is AMX.
