@@ -6,6 +6,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/inference/ready_input.h"
+#include "fovea/nn/samples_apart.h"
 #include "fovea/train/tasks/segmentation.h"
 
 namespace fovea::inference {
@@ -92,6 +93,7 @@ bool are_cut(const std::vector<OpenInput>& inputs, const train::Inference& infer
 }
 
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch) {
+  const nn::SamplesApartScope samples_apart;
   return train::forward(*inference.model, batch);
 }
 

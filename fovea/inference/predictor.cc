@@ -12,6 +12,7 @@
 #include "fovea/inference/pass.h"
 #include "fovea/inference/ready_input.h"
 #include "fovea/nn/forward_context.h"
+#include "fovea/nn/samples_apart.h"
 
 namespace fovea::inference {
 namespace {
@@ -94,6 +95,7 @@ std::vector<Outcome<at::Tensor>> Predictor::features(const std::vector<Input>& i
 Logits Predictor::logits(const at::Tensor& images, const std::vector<std::string>& wanted) const {
   const at::NoGradGuard no_grad;
   const bool all = wanted == std::vector<std::string>{"all"};
+  const nn::SamplesApartScope samples_apart;  // but where intermediates are recorded
   std::optional<nn::RecordScope> recorder;
   if (!wanted.empty()) recorder.emplace(all ? std::vector<std::string>{} : wanted);
   const auto input = images.to(loaded_->compute.device, loaded_->compute.dtype);

@@ -46,6 +46,8 @@ struct ForwardContext {
   // Forwards that backward repeats, the first time and the second: what is chosen by whether
   // gradients are taken is chosen as if they were, so that both give the same bits.
   bool runs_again = false;
+  // Whether threads may take samples of their own, see samples_apart.h.
+  bool samples_apart = false;
 
   // For the second run: the same drops, and no intermediate is recorded twice.
   ForwardContext of_second_run() const;

@@ -17,6 +17,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/json.h"
 #include "fovea/core/progress_line.h"
+#include "fovea/nn/samples_apart.h"
 #include "fovea/train/evaluate/evaluator.h"
 #include "fovea/train/evaluate/int8_errors.h"
 #include "fovea/train/evaluate/knn_evaluation.h"
@@ -115,6 +116,7 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
   if (!source.loader) fail<ConfigError>("data.val is missing; expected a data set to evaluate on");
   const auto task = train::make_task(config.task, *inference.model);
   ProgressLine progress(progress_mode(arguments, world));
+  const nn::SamplesApartScope samples_apart;
   const auto evaluation =
       train::evaluate(*inference.model, *task, *source.loader, inference.compute,
                       {.on_progress =

@@ -11,9 +11,9 @@
 namespace fovea::kernels::cpu {
 namespace {
 
-// How deep a stretch is whose strip stays in the first-level cache while all rows come by, and how
-// many rows of that depth leave the second-level one room.
-constexpr int64_t kMostDepth = 384, kMostRows = 144;
+// Values of a strip's stretch that stays in the first-level cache while all rows come by, 24 KiB,
+// and of rows of that depth that leave the second-level one room, 216 KiB.
+constexpr int64_t kStripValues = 6144, kRowsValues = 55296;
 
 // Working memory of a thread.
 struct StripScratch {
@@ -50,7 +50,9 @@ class StripProduct {
     constexpr int64_t kLeastStrips = 2;
     // A transposed factor is packed once for each part across.
     const int64_t parts_of_thread = first_.is_transposed ? 4 : 8;
-    rows_ = parts_of(parts_of(sizes_.rows, parts_of(sizes_.rows, kMostRows)), block_) * block_;
+    rows_ = parts_of(parts_of(sizes_.rows, parts_of(sizes_.rows, kRowsValues / depth_of_strip())),
+                     block_) *
+            block_;
     down_ = parts_of(sizes_.rows, rows_);
     const int64_t work = sizes_.rows * sizes_.columns * sizes_.depth;
     const int64_t wanted =
@@ -58,6 +60,8 @@ class StripProduct {
     across_ = std::clamp<int64_t>(parts_of(wanted, down_), 1,
                                   std::max<int64_t>(1, strips_ / kLeastStrips));
   }
+
+  int64_t depth_of_strip() const { return kStripValues / width_; }
 
   // A strip that several parts need is packed once.
   bool packs_before() const { return down_ > 1; }
@@ -165,7 +169,8 @@ class StripProduct {
   int64_t width_ = strip_width(), block_ = block_rows();
   int64_t strips_ = parts_of(sizes_.columns, width_);
   // Of a stretch.
-  int64_t most_depth_ = strip_depth(parts_of(sizes_.depth, parts_of(sizes_.depth, kMostDepth)));
+  int64_t most_depth_ =
+      strip_depth(parts_of(sizes_.depth, parts_of(sizes_.depth, depth_of_strip())));
   int64_t rows_ = 0;               // of a part
   int64_t down_ = 1, across_ = 1;  // parts of rows and of columns
 };

@@ -39,6 +39,9 @@ struct LinearInput {
 at::Tensor linear(const LinearInput& x, const at::Tensor& weight, const at::Tensor& bias,
                   const at::Tensor& residual = {});
 
+// Of fewer rows a product may be another one, and a library's.
+inline constexpr int64_t kLeastRowsApart = 64;
+
 // The hidden features of a feed-forward layer.
 struct HiddenFeatures {
   at::Tensor before;  // the activation

@@ -32,7 +32,7 @@ ProductPath gpu_path(const ProductCase& product) {
 }
 
 // Of fewer rows packing the other factor into panels costs more than it gives.
-constexpr int64_t kLeastRowsOfPanels = 64;
+constexpr int64_t kLeastRowsOfPanels = kLeastRowsApart;
 
 // Of float32 or bfloat16.
 ProductPath library_or_own_path(const ProductCase& product) {
@@ -49,7 +49,7 @@ ProductPath library_or_own_path(const ProductCase& product) {
     case KernelPath::kOneDnn:
       return product.dtype == at::kBFloat16 ? ProductPath::kFewRows : ProductPath::kOneDnn;
     case KernelPath::kMkl:
-      return ProductPath::kMkl;
+      return product.has_strips ? ProductPath::kStrips : ProductPath::kMkl;
     case KernelPath::kAvx2:
     case KernelPath::kAvx512:
       return ProductPath::kStrips;
@@ -74,6 +74,22 @@ ProductPath product_path(const ProductCase& product) {
   return product.is_on_cpu ? cpu_path(product) : gpu_path(product);
 }
 
+bool multiplies_rows_apart(at::ScalarType dtype) {
+  if (dtype != at::kFloat && dtype != at::kBFloat16) return false;
+  const auto path_of = [](at::ScalarType type) {
+    return library_or_own_path({.dtype = type,
+                                .has_kernels = false,
+                                .M = kLeastRowsApart,
+                                .N = 1,
+                                .K = 1,
+                                .is_aligned = false,
+                                .has_strips = true});
+  };
+  const auto path = path_of(dtype);
+  return path == ProductPath::kStrips || is_of_panels(path) ||
+         (path == ProductPath::kAsFloat && path_of(at::kFloat) == ProductPath::kStrips);
+}
+
 ProductPath path_of_parts(const ProductCase& product) {
   auto parts = product;
   parts.dtype = at::kBFloat16;
@@ -85,8 +101,12 @@ ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N,
 
 ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
   auto product = case_of_input(x, weight.size(0));
-  product.has_int8 =
-      product.is_on_cpu && product.dtype == at::kFloat && kept_int8(weight) != nullptr;
+  if (product.is_on_cpu && product.dtype == at::kFloat) {
+    product.has_int8 = kept_int8(weight) != nullptr;
+    const bool asks = !product.has_int8 &&
+                      kernel_paths().of(KernelOp::kLinear, at::kFloat).path == KernelPath::kMkl;
+    product.has_strips = asks && kept_strips(weight) != nullptr;
+  }
   return product;
 }
 

@@ -17,7 +17,7 @@ enum class ProductPath {
   kPanels,         // bfloat16 on AVX-512 (cpu/panel_product.h)
   kPanelsInTiles,  // the same on AMX
   kFewRows,        // bfloat16 by libtorch, which asks oneDNN, in blocks where it would split sums
-  kStrips,         // float32 on AVX2 (cpu/strip_product.h)
+  kStrips,         // float32 on AVX2 or AVX-512 (cpu/strip_product.h)
   kBlas,           // float32 by libtorch's BLAS, in blocks of one thread each
   kOneDnn,         // float32 by oneDNN, in such blocks where it would split sums
   kMkl,            // float32 by MKL, in parts where it forms sums alike
@@ -35,7 +35,8 @@ struct ProductCase {
   int64_t M, N, K;
   bool is_aligned;  // what the product reads begins at multiples of 16 bytes
   bool is_on_cpu = false;
-  bool has_int8 = false;  // the weight, on a CPU
+  bool has_int8 = false;    // the weight, on a CPU
+  bool has_strips = false;  // likewise
 };
 
 // On a CPU what kernel_paths() has for it. On a GPU: tensor cores read 16 bytes at a time, so rows
@@ -43,6 +44,10 @@ struct ProductCase {
 // = 588 of 14 x 14 RGB patches: 130 against 37 us on an H100); a copy with longer rows costs less,
 // but for rows of a few values.
 ProductPath product_path(const ProductCase& product);
+
+// Whether a result of linear layers whose weights are kept packed (weight_copies.h) has the same
+// bits whatever rows stand beside its own, of kLeastRowsApart rows or more.
+bool multiplies_rows_apart(at::ScalarType dtype);
 
 // Of the product of what split_factor() makes of the factors of such a case: of panels where
 // bfloat16 is multiplied in hardware; elsewhere that of float32.
