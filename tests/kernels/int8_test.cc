@@ -259,7 +259,8 @@ TEST(Int8ProductTest, LinearTakesCodesOfWeightsThatHaveThem) {
   support::expect_same_bits(layer.forward(), wide, "of the weight itself");
   layer.copies->use_int8(layer.weight, true);
   layer.copies.reset();
-  support::expect_same_bits(layer.forward(), wide, "once nobody keeps the codes");
+  // On some processors no longer by the packed weight.
+  support::expect_close(layer.forward(), wide, at::kFloat, "once nobody keeps the codes");
 }
 
 TEST(Int8ProductTest, LinearHoldsRowsToTheRangeThatTheyAreGiven) {

@@ -72,20 +72,25 @@ struct Queries {
 };
 
 // Of one key: scores and dP, a row of [n, block] each -> P and dS = P (dP - row sums) scale,
-// rounded into a row of [n, step] each.
-FOVEA_AVX512 inline void differentiate_row(const float* scores, const float* dscores,
-                                           int64_t blocks, float scale, const Queries& queries,
-                                           uint16_t* rounded, uint16_t* drounded) {
+// rounded into a row of [n, step] each, of `N` queries, with zeros in the padding.
+FOVEA_AVX512 inline void differentiate_row(const float* scores, const float* dscores, int64_t N,
+                                           float scale, const Queries& queries, uint16_t* rounded,
+                                           uint16_t* drounded) {
+  const auto last = last_block(N);
+  const int64_t blocks = num_blocks(N);
   const auto factor = _mm512_set1_ps(scale * kLog2OfE), scales = _mm512_set1_ps(scale);
   for (int64_t i = 0; i < blocks; ++i) {
+    const bool is_last = i + 1 == blocks;
     __m512 p[2], ds[2];
     for (int half = 0; half < 2; ++half) {
       const int64_t at = i * kBlockValues + 16 * half, query = i * kBlockSide + 16 * half;
-      p[half] = exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + at), factor,
-                                     _mm512_load_ps(queries.log_sums + query)));
+      const __mmask16 mask = !is_last ? 0xFFFF : half == 0 ? last.low : last.high;
+      p[half] = _mm512_maskz_mov_ps(
+          mask, exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + at), factor,
+                                     _mm512_load_ps(queries.log_sums + query))));
       const auto rest =
           _mm512_sub_ps(_mm512_load_ps(dscores + at), _mm512_load_ps(queries.row_sums + query));
-      ds[half] = _mm512_mul_ps(_mm512_mul_ps(p[half], scales), rest);
+      ds[half] = _mm512_maskz_mul_ps(mask, _mm512_mul_ps(p[half], scales), rest);
     }
     store_rounded(p[0], p[1], rounded + i * kStepValues);
     store_rounded(ds[0], ds[1], drounded + i * kStepValues);
@@ -243,7 +248,7 @@ void panel_attention_backward(const PanelScope& scope, PanelAttentionScratch& s,
         head.prefetch_next(rows, panel * kBlockSide + row);
       }
       const int64_t at = row * kBlockSide;
-      differentiate_row(scores + at, dscores + at, n, scale, sums, p + at, ds + at);
+      differentiate_row(scores + at, dscores + at, N, scale, sums, p + at, ds + at);
     }
     head.clear_padding(panel, p);
     head.clear_padding(panel, ds);

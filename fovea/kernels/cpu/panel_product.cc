@@ -13,7 +13,7 @@
 // Note [Blocks of a product]
 // The second factor is packed whole (Note [Panels]), by all threads, if it is not already. Then
 // each thread takes runs of panels of the first factor, and packs a run to a depth of 512 values, a
-// stretch, unless its lines can be multiplied where they lie: as rows, without AMX. Eight panels of
+// stretch, unless its lines can be multiplied where they lie: as rows. Eight panels of
 // it at a time, 256 KiB, stay in the second-level cache while each panel of the second factor, 32
 // KiB of it, goes through the first-level cache once and meets all eight. A run is these eight, but
 // of deeper factors, whose sums wait from one stretch to the next, as many as have room for their
@@ -81,8 +81,8 @@ class Product {
       : unit_(unit), first_(first), second_(second), sizes_(sizes), result_(result) {
     // Whichever way it lies, it is packed from its first row to its last one.
     first_.ahead = kBlockSide * first_.stride;
-    reads_rows_ = multiplies_rows(unit_) && !first_.is_transposed && !wants_row_sums() &&
-                  sizes_.depth % kBlockSide == 0 && first_.stride % kStrideOfOneSet != 0;
+    reads_rows_ = !first_.is_transposed && !wants_row_sums() && sizes_.depth % kBlockSide == 0 &&
+                  first_.stride % kStrideOfOneSet != 0;
   }
 
   void run() {
@@ -115,7 +115,7 @@ class Product {
 
   // Whether a panel of the first factor is multiplied where it lies.
   bool is_read_in_place(int64_t panel) const {
-    return reads_rows_ && part_of_block(sizes_.rows, panel) % kLinesAtOnce == 0;
+    return reads_rows_ && part_of_block(sizes_.rows, panel) % rows_at_once(unit_) == 0;
   }
 
   // Panels [begin, begin + count) of the first factor, steps [step, step + num_steps) of each.

@@ -234,7 +234,7 @@ void multiply_panels(const PanelScope& scope, const PanelLines& first, const uin
     case PanelUnit::kVectors:
       return multiply_panels_in_vectors(first, second, extent, adds, block);
     case PanelUnit::kTiles:
-      return multiply_panels_in_tiles(first.data, second, num_blocks(extent.depth), adds, block);
+      return multiply_panels_in_tiles(first, second, extent, adds, block);
   }
 }
 

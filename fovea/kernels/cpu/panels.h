@@ -85,16 +85,16 @@ struct PanelExtent {
 };
 
 // The lines of a panel of a first factor: packed, or as rows of a matrix, which then are a multiple
-// of 8 and as deep as steps are.
+// of rows_at_once() and as deep as steps are.
 struct PanelLines {
   const uint16_t* data;
   int64_t stride = kBlockSide;  // from line to line
   int64_t step = kStepValues;   // from step to step
 };
 inline constexpr int64_t kLinesAtOnce = 8;
-
-// Whether multiply_panels takes lines that are not packed.
-inline bool multiplies_rows(PanelUnit unit) { return unit == PanelUnit::kVectors; }
+inline int64_t rows_at_once(PanelUnit unit) {
+  return unit == PanelUnit::kTiles ? kBlockSide : kLinesAtOnce;
+}
 
 // block: [32, 32] = (adds ? block : 0) + the product of two panels. What is not wanted of it may be
 // left as it is, so it may be anything; the rest of the last step in depth has to be zero in both.

@@ -35,37 +35,63 @@ FOVEA_AMX void configure_tiles() { _tile_loadconfig(&kWholeTiles); }
 
 FOVEA_AMX void release_tiles() { _tile_release(); }
 
-FOVEA_AMX void multiply_panels_in_tiles(const uint16_t* first, const uint16_t* second,
-                                        int64_t steps, bool adds, float* block) {
+namespace {
+
+// kHasBelow, kHasRight: whether the lines, or the columns, behind the first 16 are wanted.
+template <bool kHasBelow, bool kHasRight>
+FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const uint16_t* second, int64_t steps,
+                                 bool adds, float* block) {
   constexpr int kRow = kBlockSide * sizeof(float);
+  const auto* lines = first.data;
+  const int64_t row_bytes = first.stride * int64_t{sizeof(uint16_t)};
+  const int64_t below_lines = kTileRows * first.stride;
   // The compiler's tile loads do not say that they read memory: what was stored has to be there.
   __asm__ volatile("" ::: "memory");
   float* const below = block + kTileRows * kBlockSide;
   if (adds) {
     _tile_loadd(0, block, kRow);
-    _tile_loadd(1, block + kTileRows, kRow);
-    _tile_loadd(2, below, kRow);
-    _tile_loadd(3, below + kTileRows, kRow);
+    if constexpr (kHasRight) _tile_loadd(1, block + kTileRows, kRow);
+    if constexpr (kHasBelow) _tile_loadd(2, below, kRow);
+    if constexpr (kHasBelow && kHasRight) _tile_loadd(3, below + kTileRows, kRow);
   } else {
     _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    if constexpr (kHasRight) _tile_zero(1);
+    if constexpr (kHasBelow) _tile_zero(2);
+    if constexpr (kHasBelow && kHasRight) _tile_zero(3);
   }
-  for (int64_t i = 0; i < steps; ++i, first += kStepValues, second += kStepValues) {
-    _tile_loadd(4, first, kTileRowBytes);
+  for (int64_t i = 0; i < steps; ++i, lines += first.step, second += kStepValues) {
+    _tile_loadd(4, lines, row_bytes);
     _tile_loadd(6, second, kTileRowBytes);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, second + kTileValues, kTileRowBytes);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, first + kTileValues, kTileRowBytes);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    if constexpr (kHasRight) {
+      _tile_loadd(7, second + kTileValues, kTileRowBytes);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+    if constexpr (kHasBelow) {
+      _tile_loadd(5, lines + below_lines, row_bytes);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (kHasBelow && kHasRight) _tile_dpbf16ps(3, 5, 7);
   }
   _tile_stored(0, block, kRow);
-  _tile_stored(1, block + kTileRows, kRow);
-  _tile_stored(2, below, kRow);
-  _tile_stored(3, below + kTileRows, kRow);
+  if constexpr (kHasRight) _tile_stored(1, block + kTileRows, kRow);
+  if constexpr (kHasBelow) _tile_stored(2, below, kRow);
+  if constexpr (kHasBelow && kHasRight) _tile_stored(3, below + kTileRows, kRow);
+}
+
+}  // namespace
+
+FOVEA_AMX void multiply_panels_in_tiles(const PanelLines& first, const uint16_t* second,
+                                        const PanelExtent& extent, bool adds, float* block) {
+  const int64_t steps = num_blocks(extent.depth);
+  if (extent.lines > kTileRows) {
+    return extent.columns > kTileRows
+               ? multiply_in_tiles<true, true>(first, second, steps, adds, block)
+               : multiply_in_tiles<true, false>(first, second, steps, adds, block);
+  }
+  return extent.columns > kTileRows
+             ? multiply_in_tiles<false, true>(first, second, steps, adds, block)
+             : multiply_in_tiles<false, false>(first, second, steps, adds, block);
 }
 
 // A tile of the strip is 16 groups of 16 columns, every other 64 bytes of it.
@@ -123,7 +149,8 @@ namespace {
 
 void configure_tiles() { refuse_tiles(); }
 void release_tiles() { refuse_tiles(); }
-void multiply_panels_in_tiles(const uint16_t*, const uint16_t*, int64_t, bool, float*) {
+void multiply_panels_in_tiles(const PanelLines&, const uint16_t*, const PanelExtent&, bool,
+                              float*) {
   refuse_tiles();
 }
 void multiply_int8_in_tiles(const uint8_t*, int64_t, const uint8_t*, int64_t, bool, int32_t*) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "fovea/kernels/cpu/panels.h"
+
 namespace fovea::kernels::cpu {
 
 // All of it needs has_amx() (processor.h). Between configure_tiles and release_tiles of the same
@@ -10,9 +12,9 @@ namespace fovea::kernels::cpu {
 void configure_tiles();
 void release_tiles();
 
-// multiply_panels (panels.h) on tile registers, all of `steps` steps.
-void multiply_panels_in_tiles(const uint16_t* first, const uint16_t* second, int64_t steps,
-                              bool adds, float* block);
+// multiply_panels (panels.h) on tile registers, of which those that nothing is wanted of rest.
+void multiply_panels_in_tiles(const PanelLines& first, const uint16_t* second,
+                              const PanelExtent& extent, bool adds, float* block);
 
 // A block of a product of 8-bit integers (multiply_int8_block of int8_blocks.h), of processors that
 // have AMX with these: 32 rows of codes and a strip of 32 columns, `groups` of four codes deep, a

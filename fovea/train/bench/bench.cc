@@ -16,6 +16,7 @@
 #include "fovea/kernels/device_memory.h"
 #include "fovea/kernels/host_waits.h"
 #include "fovea/kernels/linear/linear.h"
+#include "fovea/nn/samples_apart.h"
 #include "fovea/train/bench/bench_workload.h"
 #include "fovea/train/bench/model_summary.h"
 #include "fovea/train/bench/operation_log.h"
@@ -60,6 +61,25 @@ double flops_of_step(const BenchOptions& options, bool is_on_cpu, BenchWorkload&
   return flops;
 }
 
+struct StepTimes {
+  std::vector<double> seconds;  // ascending
+  double cpu_seconds = 0;       // of all of them
+};
+
+// As a model predicts. Who looks at a step's operations has them of the whole batch.
+StepTimes time_steps(const BenchOptions& options, c10::Device device, BenchWorkload& workload) {
+  const nn::SamplesApartScope samples_apart;
+  for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
+  StepTimes times;
+  const double cpu_start = cpu_seconds();
+  for (int64_t i = 0; i < options.steps; ++i) {
+    times.seconds.push_back(seconds_of(device, [&] { workload.step(); }));
+  }
+  times.cpu_seconds = cpu_seconds() - cpu_start;
+  std::sort(times.seconds.begin(), times.seconds.end());
+  return times;
+}
+
 // Those of the step that has the fewest: in others a line of the log may be due.
 void count_host_waits(BenchWorkload& workload, BenchResult& result) {
   constexpr int kSteps = 3;
@@ -97,14 +117,7 @@ BenchResult bench_model(const BenchOptions& options) {
   const double peak_before = measure_gemm_peak(compute, options.peak);
   BenchWorkload workload(options);
   kernels::reset_peak_memory(compute.device);
-  for (int64_t i = 0; i < options.warmup_steps; ++i) workload.step();
-  std::vector<double> seconds;
-  const double cpu_start = cpu_seconds();
-  for (int64_t i = 0; i < options.steps; ++i) {
-    seconds.push_back(seconds_of(compute.device, [&] { workload.step(); }));
-  }
-  const double cpu = cpu_seconds() - cpu_start;
-  std::sort(seconds.begin(), seconds.end());
+  const auto [seconds, cpu] = time_steps(options, compute.device, workload);
   const double median = seconds[seconds.size() / 2];
   const auto batch = static_cast<double>(options.batch_size);
 

@@ -10,7 +10,6 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/device.h"
 #include "fovea/nn/forward_context.h"
-#include "fovea/nn/samples_apart.h"
 #include "fovea/optim/adamw.h"
 #include "fovea/optim/clip.h"
 #include "fovea/optim/config.h"
@@ -95,7 +94,6 @@ void BenchWorkload::start_int8() {
 }
 
 void BenchWorkload::step() {
-  const nn::SamplesApartScope samples_apart;
   if (!options_.is_training) return infer();
   options_.is_recipe ? train_recipe() : train_classifier();
 }
