@@ -156,7 +156,7 @@ KernelPath float_product_path(KernelPath level, const KernelMachine& machine) {
 KernelPath float_path(KernelOp op, KernelPath level, const KernelMachine& machine) {
   if (op == KernelOp::kLinear) return float_product_path(level, machine);
   if (op != KernelOp::kGelu) return std::min(level, KernelPath::kAvx512);
-  // Ours is the end of a product of our own; by itself libtorch's keeps up with memory.
+  // Ours is the end of a product of our own, and by itself has the same bits.
   return level < KernelPath::kAvx2 ? KernelPath::kReference : std::min(level, KernelPath::kAvx512);
 }
 

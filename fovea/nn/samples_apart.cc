@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fovea/kernels/cpu/each_alone.h"
+#include "fovea/kernels/cpu/product_sizes.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/kernels/linear/product_path.h"
 
@@ -22,9 +23,8 @@ ForwardContext with_samples_apart() {
   return context;
 }
 
-// Of the first input [B, N, D] the samples that have about as many tokens, several of which share
-// the layers' weights; and at least as many tokens as a product takes whose rows do not depend on
-// each other.
+// Tokens of a part, about: several samples read a layer's weights together, and what they make of
+// it stays in a cache.
 constexpr int64_t kTokensOfPart = 800;
 
 // Into how many parts a batch is cut; 1: not at all.
@@ -33,7 +33,7 @@ int64_t num_parts(const at::Tensor& x) {
   // Of few samples the last ones would leave threads without work.
   if (threads == 1 || N == 0 || B < threads || (B < 2 * threads && B % threads != 0)) return 1;
   const int64_t wanted = std::max<int64_t>(1, kTokensOfPart / N);
-  const int64_t rounds = (B + wanted * threads - 1) / (wanted * threads);
+  const int64_t rounds = kernels::cpu::parts_of(B, wanted * threads);
   const int64_t parts = std::min(B, threads * rounds);
   return B / parts * N >= kernels::kLeastRowsApart ? parts : 1;
 }

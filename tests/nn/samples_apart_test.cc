@@ -38,19 +38,7 @@ struct ApartStack : torch::nn::Module {
                                      }};
 };
 
-// This thread's kernels in so many threads, while it lives.
-class Threads {
- public:
-  explicit Threads(int count) : before_(at::get_num_threads()) {
-    kernels::cpu::use_own_threads(count);
-  }
-  ~Threads() { kernels::cpu::use_own_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
+using Threads = kernels::cpu::OwnThreadsScope;
 
 // The sizes of the parts that a batch of B samples of kTokens tokens is cut into by 3 threads.
 std::vector<int64_t> parts_of(const Tensors& inputs, const std::vector<UnitImpl*>& units = {}) {

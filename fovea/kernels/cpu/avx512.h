@@ -39,8 +39,8 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 
 // 2^x: the integer part of x goes into the exponent, the rest through the polynomial of degree 5
-// with the least relative error on [-1/2, 1/2], 2.4e-7 with rounding. 2^-126 for all
-// below, as what is smaller takes Intel's processors a hundred cycles; a NaN stays one.
+// with the least relative error on [-1/2, 1/2], 2.4e-7 with rounding. 2^-126 for
+// all below, as what is smaller takes Intel's processors a hundred cycles; a NaN stays one.
 FOVEA_AVX512 inline __m512 exp2(__m512 x) {
   x = _mm512_max_ps(_mm512_set1_ps(-126.0f), x);  // of a NaN and a number the second operand
   const auto n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

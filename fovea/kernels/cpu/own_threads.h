@@ -19,4 +19,22 @@ inline void use_own_threads(int count) {
   if (set_mkl_threads) set_mkl_threads(count);
 }
 
+// The same while it lives; then as before, MKL's own number too, which may be that of all threads.
+class OwnThreadsScope {
+ public:
+  explicit OwnThreadsScope(int count)
+      : before_(at::get_num_threads()), mkl_before_(set_mkl_threads ? set_mkl_threads(count) : 0) {
+    use_own_threads(count);
+  }
+  ~OwnThreadsScope() {
+    omp_set_num_threads(before_);
+    if (set_mkl_threads) set_mkl_threads(mkl_before_);
+  }
+  OwnThreadsScope(const OwnThreadsScope&) = delete;
+  OwnThreadsScope& operator=(const OwnThreadsScope&) = delete;
+
+ private:
+  int before_, mkl_before_;
+};
+
 }  // namespace fovea::kernels::cpu

@@ -184,8 +184,8 @@ struct Head {
       logs[i] = log_sums[i] * kLog2OfE;
       sums[i] = dot(out.data + i * out.stride, dout.data + i * dout.stride, K);
     }
-    // Queries that are not there have probability 0 everywhere.
-    std::fill(logs + N, logs + padded, std::numeric_limits<float>::max());
+    // differentiate_row leaves out queries that are not there.
+    std::fill(logs + N, logs + padded, 0.0f);
     std::fill(sums + N, sums + padded, 0.0f);
     return {logs, sums};
   }
