@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kHeader = 64;  // before each block: its size; keeps the data aligned to 64 bytes
 constexpr size_t kMinKept = size_t{64} << 10;  // smaller blocks: malloc keeps those well
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int64_t kMinSlack = int64_t{32} << 20;
 
 // Up to the next eighth of a power of two, so that nearly equal sizes share blocks; of large ones,
 // which a step asks for in few sizes, to the next 32nd.
@@ -87,8 +88,9 @@ class BlockCache {
 
   void* take_new(size_t size) {
     const auto wanted = memory_.in_use_bytes + static_cast<int64_t>(size);
-    const int64_t most = std::max(memory_.peak_in_use_bytes, wanted);
-    while (!kept_.empty() && wanted + memory_.kept_bytes > most + most / 32) release_oldest();
+    const int64_t peak = std::max(memory_.peak_in_use_bytes, wanted);
+    const int64_t most_held = peak + std::max(kMinSlack, peak / 32);
+    while (!kept_.empty() && wanted + memory_.kept_bytes > most_held) release_oldest();
     void* block = from_system(size);
     while (!block && !kept_.empty()) {
       release_oldest();
