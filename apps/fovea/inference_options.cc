@@ -60,7 +60,7 @@ void add_model_options(Command command, std::string& target, train::InferenceOpt
 void add_int8_skip(Command command, train::InferenceOptions& options) {
   command
       .add_option("--int8-skip", options.int8_skip,
-                  "with --dtype int8: layers that stay in float32, such as blocks.*.mlp.fc2; "
+                  "with --dtype int8: layers that stay as the rest, such as blocks.*.mlp.fc2; "
                   "default: int8.skip of the recipe")
       .delimiter(',')
       .type_name("LAYERS");
@@ -91,8 +91,8 @@ void add_compute_options(Command command, train::InferenceOptions& options, int6
       .show_default();
   command
       .add_option("--dtype", options.dtype,
-                  "dtype of activations and products; int8: float32, with products of 8-bit "
-                  "integers in the linear layers of blocks, on the CPU")
+                  "dtype of activations and products; int8: products of 8-bit integers in the "
+                  "linear layers of blocks, on the CPU")
       .one_of({"float32", "bfloat16", "float16", "int8", "auto"})
       .show_default();
   add_int8_skip(command, options);
@@ -104,6 +104,11 @@ void add_compute_options(Command command, train::InferenceOptions& options, int6
           "recipe")
       .one_of({"dynamic", "calibrated"});
   add_int8_ranges(command, options);
+  command
+      .add_option("--int8-rest", options.int8_rest,
+                  "with --dtype int8: dtype of everything else, such as attention; auto: bfloat16 "
+                  "where the processor multiplies it; default: int8.rest of the recipe, or auto")
+      .one_of({"auto", "bfloat16", "float32"});
   command.add_option("--threads", threads, "threads of the CPU kernels; 0: one for each core")
       .non_negative();
 }

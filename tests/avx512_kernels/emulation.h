@@ -67,10 +67,9 @@ inline __m512bh round_both(const __m512& high, const __m512& low) {
   return to;
 }
 
-// The instruction's error is up to 2^-14 of it; here there is none but rounding.
-inline __m512 inverse(const __m512& values) {
+inline __m512 to_floats(const __m512i& values) {
   __m512 to{};
-  for (size_t i = 0; i < 16; ++i) set_lane(to, i, 1 / lane<float>(values, i));
+  for (size_t i = 0; i < 16; ++i) set_lane(to, i, static_cast<float>(lane<int32_t>(values, i)));
   return to;
 }
 
@@ -147,6 +146,7 @@ inline void multiply_int8_tiles(int sums, int first, int second) {
 
 #define _mm256_maskz_loadu_epi16(mask, p) fovea::emulation::load_masked<__m256i, uint16_t>(mask, p)
 #define _mm512_maskz_loadu_epi16(mask, p) fovea::emulation::load_masked<__m512i, uint16_t>(mask, p)
+#define _mm512_maskz_loadu_epi32(mask, p) fovea::emulation::load_masked<__m512i, int32_t>(mask, p)
 #define _mm512_maskz_loadu_ps(mask, p) fovea::emulation::load_masked<__m512, float>(mask, p)
 #define _mm512_mask_storeu_epi16(p, mask, v) fovea::emulation::store_masked<uint16_t>(p, mask, v)
 #define _mm512_mask_storeu_ps(p, mask, v) fovea::emulation::store_masked<float>(p, mask, v)
@@ -154,7 +154,7 @@ inline void multiply_int8_tiles(int sums, int first, int second) {
 #define _mm512_stream_si512(p, v) ((void)std::memcpy(p, &(v), 64))
 #define _mm512_cvtepu16_epi32(v) fovea::emulation::widen(v)
 #define _mm512_cvtne2ps_pbh(high, low) fovea::emulation::round_both(high, low)
-#define _mm512_rcp14_ps(v) fovea::emulation::inverse(v)
+#define _mm512_cvtepi32_ps(v) fovea::emulation::to_floats(v)
 #define _mm512_reduce_add_ps(v) fovea::emulation::sum(v)
 #define _mm512_reduce_max_ps(v) fovea::emulation::largest(v)
 

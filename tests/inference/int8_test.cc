@@ -11,6 +11,7 @@
 #include "fovea/config/config.h"
 #include "fovea/core/error.h"
 #include "fovea/inference/calibrate.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/models/registry.h"
 #include "fovea/train/evaluate/int8_errors.h"
 #include "fovea/train/recipe/inference.h"
@@ -50,8 +51,10 @@ class Int8InferenceTest : public ::testing::Test {
     std::ofstream(path) << dump_config(config);
     return path;
   }
+  // Beside float32, where a test does not name what.
   static Inference load(const std::string& target, InferenceOptions options) {
     options.device = "cpu";
+    if (options.int8_rest.empty()) options.int8_rest = "float32";
     return load_inference(target, options);
   }
   static std::string error_of(const std::string& target, const InferenceOptions& options) {
@@ -68,7 +71,7 @@ class Int8InferenceTest : public ::testing::Test {
     const auto& spec = inference.model->input_spec();
     const auto images =
         support::random({2, spec.in_chans, spec.img_size[0], spec.img_size[1]}, at::kFloat, 5);
-    return inference.model->forward(images);
+    return inference.model->forward(images.to(inference.compute.dtype));
   }
   static std::vector<std::string> int8_names(const Inference& inference) {
     std::vector<std::string> names;
@@ -92,6 +95,20 @@ TEST_F(Int8InferenceTest, BlocksMultiplyEightBitIntegersAndTheRestDoesNot) {
   const double change = ((near - exact).norm() / exact.norm()).item<double>();
   EXPECT_GT(change, 0);
   EXPECT_LT(change, 0.05);
+}
+
+TEST_F(Int8InferenceTest, TheRestMayBeBfloat16) {
+  const auto wide = load(weights(), {}), half = load(weights(), {.dtype = "bfloat16"});
+  const auto narrow = load(weights(), {.dtype = "int8", .int8_rest = "bfloat16"});
+  EXPECT_EQ(narrow.compute.dtype, at::kBFloat16);
+  EXPECT_EQ(int8_names(narrow).size(), nn::block_linears(*narrow.model).size());
+  const auto near = outputs(narrow);
+  EXPECT_EQ(near.scalar_type(), at::kBFloat16);
+  const auto exact = outputs(wide);
+  EXPECT_LT(((near - exact).norm() / exact.norm()).item<double>(), 0.05);
+  EXPECT_FALSE(near.equal(outputs(half)));
+  const auto none = load(weights(), {.dtype = "int8", .int8_skip = {"*"}, .int8_rest = "bfloat16"});
+  support::expect_same_bits(outputs(none), outputs(half), "outputs without int8");
 }
 
 TEST_F(Int8InferenceTest, LayersThatAreSkippedStayWide) {
@@ -130,6 +147,17 @@ TEST(Int8OptionsTest, ACommandsDtypeComesBeforeTheRecipes) {
   EXPECT_EQ(int8_of(options, &config)->skip, options.int8_skip);
   options.dtype = "float32";
   EXPECT_THROW(int8_of(options, nullptr), ConfigError);
+}
+
+TEST(Int8OptionsTest, TheRestIsWhatTheProcessorMultiplies) {
+  TrainConfig config;
+  config.device.dtype = "int8";
+  const auto best = kernels::has_bfloat16_products(at::kCPU) ? at::kBFloat16 : at::kFloat;
+  EXPECT_EQ(dtype_beside_int8(*int8_of({}, &config)), best);
+  config.int8.rest = "bfloat16";
+  EXPECT_EQ(dtype_beside_int8(*int8_of({}, &config)), at::kBFloat16);
+  EXPECT_EQ(dtype_beside_int8(*int8_of({.int8_rest = "float32"}, &config)), at::kFloat);
+  EXPECT_THROW(int8_of({.int8_rest = "bfloat16"}, nullptr), ConfigError);
 }
 
 TEST(Int8OptionsTest, RangesMeanCalibrated) {

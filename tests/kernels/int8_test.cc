@@ -3,6 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
@@ -18,6 +19,8 @@
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/gelu.h"
 #include "fovea/kernels/cpu/int8_product.h"
+#include "fovea/kernels/cpu/product_sizes.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "tests/support/close.h"
@@ -70,16 +73,19 @@ at::Tensor multiply_int8(cpu::Int8Form form, const Int8Case& factors, const Int8
       cpu::pack_int8_weight(form, weight.const_data_ptr<float>(), weight.size(0), weight.size(1));
   if (ends.range) packed.rows = cpu::int8_row(*ends.range);
   const int64_t M = x.size(0), N = weight.size(0);
-  const auto out = at::full({M, N + 1}, 77, at::kFloat);  // a column more is nobody's to write to
-  const auto wide_gelu = at::full({M, N + 1}, 77, at::kFloat);
+  const auto out = at::full({M, N + 1}, 77, x.options());  // a column more is nobody's to write to
+  const auto wide_gelu = at::full_like(out, 77);
   const auto& residual = ends.residual;
-  cpu::int8_product(x.const_data_ptr<float>(), x.stride(0), M, packed,
-                    {.data = out.mutable_data_ptr<float>(),
-                     .stride = N + 1,
-                     .bias = bias.const_data_ptr<float>(),
-                     .residual = residual.defined() ? residual.const_data_ptr<float>() : nullptr,
-                     .residual_stride = N,
-                     .gelu = ends.gelu.defined() ? wide_gelu.mutable_data_ptr<float>() : nullptr});
+  kernels::in_own_type(x, [&, &x = x, &bias = bias](auto zero) {
+    using Value = decltype(zero);
+    cpu::int8_product(
+        kernels::values_of<Value>(x), x.stride(0), M, packed, bias.const_data_ptr<float>(),
+        {.data = kernels::mutable_values_of<Value>(out),
+         .stride = N + 1,
+         .residual = residual.defined() ? kernels::values_of<Value>(residual) : nullptr,
+         .residual_stride = N,
+         .gelu = ends.gelu.defined() ? kernels::mutable_values_of<Value>(wide_gelu) : nullptr});
+  });
   EXPECT_TRUE(out.select(1, -1).eq(77).all().item<bool>());
   EXPECT_TRUE(wide_gelu.select(1, -1).eq(77).all().item<bool>());
   if (ends.gelu.defined()) ends.gelu.copy_(wide_gelu.narrow(1, 0, N));
@@ -180,6 +186,34 @@ TEST(Int8ProductTest, ResidualAndGeluAreOfTheWholeSumsToTheBit) {
   });
 }
 
+// Rows are read as they are, and results rounded once.
+TEST(Int8ProductTest, OfBfloat16ItIsThatOfTheSameValuesRounded) {
+  for_each_int8_case([](cpu::Int8Form form, const Int8Case& factors) {
+    auto narrow = factors, wide = factors;
+    narrow.x = factors.x.to(at::kBFloat16);
+    wide.x = narrow.x.to(at::kFloat);
+    const auto sums = multiply_int8(form, wide);
+    const auto product = multiply_int8(form, narrow);
+    support::expect_same_bits(product, sums.to(at::kBFloat16), "product");
+    const auto held = kernels::Int8Range{-0.3f, 0.2f};
+    support::expect_same_bits(multiply_int8(form, narrow, {.range = held}),
+                              multiply_int8(form, wide, {.range = held}).to(at::kBFloat16),
+                              "of a given range");
+    const auto residual = random(sums.sizes().vec(), at::kFloat, 4).to(at::kBFloat16);
+    support::expect_same_bits(multiply_int8(form, narrow, {.residual = residual}),
+                              (sums + residual.to(at::kFloat)).to(at::kBFloat16),
+                              "sum and residual");
+    const auto gelu = at::zeros_like(product), expected = at::zeros_like(sums);
+    support::expect_same_bits(multiply_int8(form, narrow, {.gelu = gelu}), product, "beside GELU");
+    cpu::gelu(sums.const_data_ptr<float>(), sums.numel(), expected.mutable_data_ptr<float>());
+    support::expect_close(gelu, expected, at::kBFloat16, "gelu");
+    const int64_t last = narrow.x.size(0) - 1;
+    narrow.x = narrow.x.narrow(0, last, 1);
+    support::expect_same_bits(multiply_int8(form, narrow), product.narrow(0, last, 1),
+                              "a row alone");
+  });
+}
+
 TEST(Int8ProductTest, NeitherThreadsNorOtherRowsChangeABit) {
   for_each_int8_case([](cpu::Int8Form form, const Int8Case& factors) {
     const auto all = multiply_int8(form, factors);
@@ -203,6 +237,8 @@ TEST(Int8ProductTest, WhatIsNotFiniteStaysInItsRowAndColumn) {
     expected.narrow(0, 17, 2).fill_(true);
     expected.select(1, 41).fill_(true);
     EXPECT_TRUE(multiply_int8(form, factors).isnan().equal(expected));
+    factors.x = factors.x.to(at::kBFloat16);
+    EXPECT_TRUE(multiply_int8(form, factors).isnan().equal(expected)) << "bfloat16";
   }
 }
 
@@ -246,6 +282,15 @@ TEST(Int8ProductTest, LinearTakesCodesOfWeightsThatHaveThem) {
   const auto* codes = kernels::kept_int8(layer.weight);
   ASSERT_NE(codes, nullptr);
   support::expect_same_bits(layer.forward(), layer.expected(), "product");
+  {
+    const at::NoGradGuard no_grad;
+    const auto narrow = layer.values.x.to(at::kBFloat16);
+    const auto of_narrow =
+        reference::int8_product(narrow.to(at::kFloat), layer.weight.detach(),
+                                layer.values.bias.to(at::kBFloat16).to(at::kFloat));
+    support::expect_same_bits(kernels::linear(narrow, layer.weight, layer.values.bias),
+                              of_narrow.result.to(at::kBFloat16), "product of bfloat16");
+  }
   EXPECT_EQ(kernels::kept_int8(layer.weight), codes) << "made once";
   {
     const at::NoGradGuard no_grad;

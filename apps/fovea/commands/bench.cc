@@ -22,7 +22,9 @@
 #include "fovea/train/bench/bench.h"
 #include "fovea/train/bench/bench_profile.h"
 #include "fovea/train/recipe/config.h"
+#include "fovea/train/recipe/int8_layers.h"
 #include "fovea/train/session.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::app {
 namespace {
@@ -34,6 +36,7 @@ struct BenchArguments {
   std::string device = "auto";
   std::string dtype = "float32";
   std::string int8_activations;
+  std::string int8_rest;
   int64_t threads = 0;
   int64_t batch_size = 32;
   int64_t steps = 10;
@@ -77,7 +80,9 @@ train::BenchOptions bench_options(const BenchArguments& arguments) {
   if (!arguments.int8_activations.empty()) {
     options.config.int8.activations = arguments.int8_activations;
   }
-  device.dtype = options.is_int8 ? "float32" : arguments.dtype;
+  if (!arguments.int8_rest.empty()) options.config.int8.rest = arguments.int8_rest;
+  device.dtype = options.is_int8 ? train::dtype_name(train::dtype_beside_int8(options.config.int8))
+                                 : arguments.dtype;
   device.threads = arguments.threads;
   ConfigIssues issues;  // of --dtype, which the recipe does not know
   device.validate(issues);
@@ -207,6 +212,10 @@ void add_bench(Command app) {
                   "with --dtype int8: dynamic, or calibrated on the noise that is measured with; "
                   "default: int8.activations of the recipe")
       .one_of({"dynamic", "calibrated"});
+  command
+      .add_option("--int8-rest", arguments->int8_rest,
+                  "with --dtype int8: dtype of everything else; default: int8.rest of the recipe")
+      .one_of({"auto", "bfloat16", "float32"});
   command
       .add_option("--threads", arguments->threads,
                   "threads of the CPU kernels; 0: one for each core")

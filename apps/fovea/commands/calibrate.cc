@@ -57,6 +57,7 @@ void run(CalibrateArguments& arguments) {
   arguments.inference.settle(arguments.inputs);
   arguments.inference.options.device = "cpu";
   arguments.inference.options.int8_activations = "dynamic";  // whatever the recipe asks for
+  arguments.inference.options.int8_rest = "float32";
   const auto predictor = arguments.inference.load();
   const auto file = ranges_file(arguments, predictor.loaded());
   const auto inputs = inputs_of(arguments, predictor.loaded());

@@ -135,6 +135,9 @@ void evaluate_in(parallel::World& world, const EvalArguments& arguments,
 
 void run(EvalArguments& arguments) {
   arguments.inference.settle(arguments.inference.options.overrides);
+  if (arguments.has_int8_errors) {  // which the roundings of bfloat16 would hide
+    arguments.inference.options.int8_rest = "float32";
+  }
   auto inference = arguments.inference.load().loaded();
   if (!inference.config) {
     fail<ConfigError>(

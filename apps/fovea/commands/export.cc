@@ -186,6 +186,7 @@ void run_export(ExportArguments& arguments) {
   arguments.file = arguments.files.front();
   check_ending(arguments);
   if (arguments.options.dtype == "int8") arguments.options.int8_activations = "calibrated";
+  arguments.options.int8_rest = "float32";  // as in the file
   const inference::Predictor predictor(arguments.target, arguments.options);
   const auto& inference = predictor.loaded();
   if (arguments.to == "onnx") {

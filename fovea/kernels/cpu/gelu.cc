@@ -15,7 +15,10 @@ FOVEA_AVX512 inline __m512 derivative_of(__m512 x, const GeluTail& tail) {
   const auto is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
   const auto below = _mm512_mask_sub_ps(tail.below, is_positive, _mm512_set1_ps(1.0f), tail.below);
   constexpr auto kDensityAt0 = std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>;
-  return _mm512_fmadd_ps(_mm512_mul_ps(x, _mm512_set1_ps(kDensityAt0)), tail.power, below);
+  constexpr float kHalfLog2OfE = std::numbers::log2e_v<float> / 2;
+  const auto power = short_exp2(
+      tail.is_within, _mm512_mul_ps(_mm512_mul_ps(tail.a, tail.a), _mm512_set1_ps(-kHalfLog2OfE)));
+  return _mm512_fmadd_ps(_mm512_mul_ps(x, _mm512_set1_ps(kDensityAt0)), power, below);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace fovea::kernels::cpu {
 void gelu(const float* x, int64_t count, float* y);
 
 // Of bfloat16, whose values are their 16-bit patterns, computed in float32 and rounded once, on a
-// processor with AVX-512 BF16: relative error below 2e-5 before rounding, in the tails as well.
+// processor with AVX-512 BF16: relative error below 5e-5 before rounding, in the tails as well.
 void gelu(const uint16_t* x, int64_t count, uint16_t* y);
 
 // dx = dy (Phi(x) + x phi(x)).

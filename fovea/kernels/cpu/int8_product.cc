@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/cpu/int8_vectors.h"
 #include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::kernels::cpu {
@@ -44,16 +43,17 @@ int32_t pack_column(const std::vector<int8_t>& codes, const Int8Layout& layout, 
   return sum;
 }
 
+template <class T>
 class Int8Product {
  public:
-  Int8Product(const float* x, int64_t stride, int64_t rows, const Int8Weight& weight,
-              const StripResult& result)
+  Int8Product(const T* x, int64_t stride, int64_t rows, const Int8Weight& weight, const float* bias,
+              const Int8Results<T>& results)
       : x_(x),
         stride_(stride),
         num_rows_(rows),
         weight_(weight),
-        columns_{weight.columns, weight.scales.data(), weight.sums.data(), result.bias},
-        results_{result.data, result.stride, result.residual, result.residual_stride, result.gelu},
+        columns_{weight.columns, weight.scales.data(), weight.sums.data(), bias},
+        results_(results),
         layout_(int8_layout(weight.form)),
         rows_(static_cast<size_t>(rows)) {
     cut();
@@ -140,8 +140,8 @@ class Int8Product {
   }
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
-  void prefetch(const Int8Results& to, int64_t rows) const {
-    constexpr int64_t kLine = 16;  // values
+  void prefetch(const Int8Results<T>& to, int64_t rows) const {
+    constexpr int64_t kLine = 64 / sizeof(T);  // values
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < layout_.width; c += kLine) {
         __builtin_prefetch(to.data + r * to.stride + c, /*rw=*/1);
@@ -160,11 +160,11 @@ class Int8Product {
     }
   }
 
-  const float* x_;
+  const T* x_;
   int64_t stride_, num_rows_;
   const Int8Weight& weight_;
   Int8Columns columns_;
-  Int8Results results_;
+  Int8Results<T> results_;
   Int8Layout layout_;
   std::vector<Int8Row> rows_;
   at::Tensor codes_;  // whose memory libtorch's allocator keeps for the next product
@@ -217,8 +217,13 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
 }
 
 void int8_product(const float* x, int64_t stride, int64_t rows, const Int8Weight& weight,
-                  const StripResult& result) {
-  Int8Product(x, stride, rows, weight, result).run();
+                  const float* bias, const Int8Results<float>& results) {
+  Int8Product(x, stride, rows, weight, bias, results).run();
+}
+
+void int8_product(const uint16_t* x, int64_t stride, int64_t rows, const Int8Weight& weight,
+                  const float* bias, const Int8Results<uint16_t>& results) {
+  Int8Product(x, stride, rows, weight, bias, results).run();
 }
 
 }  // namespace fovea::kernels::cpu

@@ -1,4 +1,5 @@
-// Products of float32 rows and a weight of 8-bit integers in libtorch's threads (see Note [Int8]).
+// Products of rows of float32 or bfloat16 and a weight of 8-bit integers in libtorch's threads (see
+// Note [Int8]).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/int8_blocks.h"
-#include "fovea/kernels/cpu/strip_product.h"
+#include "fovea/kernels/cpu/int8_vectors.h"
 
 namespace fovea::kernels::cpu {
 
@@ -34,9 +35,11 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
 inline constexpr int kMostInt8Code = 127;
 float int8_column(const float* values, int64_t depth, int8_t* codes, int most_code = kMostInt8Code);
 
-// x: [rows, depth], rows `stride` values apart. Threads and cuts change no bit, nor do the rows
-// beside one.
+// x: [rows, depth], rows `stride` values apart, of float32 or of bfloat16's bits; bias: [columns]
+// or null. Threads and cuts change no bit, nor do the rows beside one.
 void int8_product(const float* x, int64_t stride, int64_t rows, const Int8Weight& weight,
-                  const StripResult& result);
+                  const float* bias, const Int8Results<float>& results);
+void int8_product(const uint16_t* x, int64_t stride, int64_t rows, const Int8Weight& weight,
+                  const float* bias, const Int8Results<uint16_t>& results);
 
 }  // namespace fovea::kernels::cpu

@@ -11,8 +11,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "fovea/kernels/cpu/bfloat16_bits.h"
 #include "fovea/kernels/cpu/gelu.inc"
 #include "fovea/kernels/cpu/highway_targets.h"
+#include "fovea/kernels/cpu/int8_avx512_end.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::cpu::HWY_NAMESPACE {
@@ -36,28 +38,51 @@ HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
 int64_t width_of_pairs() { return 2 * lanes(); }
 int64_t rows_of_pairs() { return kPairRows; }
 
-// Memory of a whole vector, and of fewer values, beside which there is none.
+using Bits = hn::RebindToUnsigned<Tag>;
+using HalfBits = hn::Rebind<uint16_t, Tag>;
+
+// Of bfloat16, the upper half of a float32's pattern, rounded to nearest, ties to even.
+HWY_INLINE hn::Vec<HalfBits> rounded(hn::Vec<Tag> values) {
+  const Bits d;
+  const auto bits = hn::BitCast(d, values);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+  const auto up = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF))));
+  const auto is_nan = hn::RebindMask(d, hn::IsNaN(values));
+  return hn::TruncateTo(HalfBits(), hn::IfThenElse(is_nan, hn::Set(d, 0x7FC0), up));
+}
+
+// Memory of a whole vector, of float32 or of bfloat16's bits, and of fewer values, beside which
+// there is none.
 struct WholeVector {
   HWY_INLINE hn::Vec<Tag> load(const float* from) const { return hn::LoadU(Tag(), from); }
+  HWY_INLINE hn::Vec<Tag> load(const uint16_t* from) const {
+    const auto halves = hn::PromoteTo(Bits(), hn::LoadU(HalfBits(), from));
+    return hn::BitCast(Tag(), hn::ShiftLeft<16>(halves));
+  }
   HWY_INLINE void store(hn::Vec<Tag> values, float* to) const { hn::StoreU(values, Tag(), to); }
+  HWY_INLINE void store(hn::Vec<Tag> values, uint16_t* to) const {
+    hn::StoreU(rounded(values), HalfBits(), to);
+  }
 };
 struct FewValues {
   int64_t count;
-  HWY_INLINE hn::Vec<Tag> load(const float* from) const {
-    float staged[kMostLanes] = {};
+  template <class T>
+  HWY_INLINE hn::Vec<Tag> load(const T* from) const {
+    T staged[kMostLanes] = {};
     std::copy_n(from, count, staged);
-    return hn::LoadU(Tag(), staged);
+    return WholeVector().load(staged);
   }
-  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const {
-    float staged[kMostLanes];
-    hn::StoreU(values, Tag(), staged);
+  template <class T>
+  HWY_INLINE void store(hn::Vec<Tag> values, T* to) const {
+    T staged[kMostLanes];
+    WholeVector().store(values, staged);
     std::copy_n(staged, count, to);
   }
 };
 
 // Calls body(values) for all vectors of x; what is behind the last value is zero.
-template <class Body>
-HWY_INLINE void for_each_vector(const float* x, int64_t count, const Body& body) {
+template <class T, class Body>
+HWY_INLINE void for_each_vector(const T* x, int64_t count, const Body& body) {
   int64_t i = 0;
   for (; i + lanes() <= count; i += lanes()) body(i, WholeVector().load(x + i));
   if (i < count) body(i, FewValues{count - i}.load(x + i));
@@ -76,6 +101,46 @@ HWY_INLINE Int8Row row_of_own_range(const float* x, int64_t count) {
   return int8_row({hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, largest))});
 }
 
+// The bits of bfloat16 as integers in the order of the values, and back again.
+template <class V>
+HWY_INLINE V in_order(V bits) {
+  const hn::DFromV<V> d;
+  return hn::Xor(bits, hn::And(hn::ShiftRight<15>(bits), hn::Set(d, 0x7FFF)));
+}
+HWY_INLINE float value_in_order(int16_t place) {
+  const auto bits =
+      place < 0 ? static_cast<uint16_t>(place ^ 0x7FFF) : static_cast<uint16_t>(place);
+  return float_of_bits(bits);
+}
+
+HWY_INLINE Int8Row row_of_own_range(const uint16_t* x, int64_t count) {
+  constexpr int64_t kMostWords = 2 * kMostLanes;
+  const hn::CappedTag<int16_t, kMostWords> d;
+  const auto words = static_cast<int64_t>(hn::Lanes(d));
+  const auto* bits = reinterpret_cast<const int16_t*>(x);
+  auto least = hn::Zero(d), largest = hn::Zero(d);
+  const auto add = [&](const int16_t* from) HWY_ATTR {
+    const auto places = in_order(hn::LoadU(d, from));
+    least = hn::Min(least, places);
+    largest = hn::Max(largest, places);
+  };
+  int64_t i = 0;
+  for (; i + words <= count; i += words) add(bits + i);
+  alignas(64) int16_t staged[kMostWords] = {};
+  if (i < count) {
+    std::copy_n(bits + i, count - i, staged);
+    add(staged);
+  }
+  alignas(64) int16_t lows[kMostWords], highs[kMostWords];
+  hn::Store(least, d, lows);
+  hn::Store(largest, d, highs);
+  const int16_t low = *std::min_element(lows, lows + words);
+  const int16_t high = *std::max_element(highs, highs + words);
+  constexpr int16_t kInfinity = 0x7F80;  // NaN is behind it
+  if (high >= kInfinity || low <= ~kInfinity) return kNoRow;
+  return int8_row({value_in_order(low), value_in_order(high)});
+}
+
 // codes: room for a vector of them.
 HWY_INLINE void store_codes(hn::Vec<Ints> codes, int64_t code_bytes, uint8_t* to) {
   const Ints d;
@@ -91,8 +156,10 @@ HWY_INLINE void store_codes(hn::Vec<Ints> codes, int64_t code_bytes, uint8_t* to
   }
 }
 
-// Whether all of x is finite, and its codes can be used.
-HWY_INLINE bool write_codes(const float* x, int64_t depth, const Int8Row& row, int64_t code_bytes,
+// Whether all of x is finite, and its codes can be used. is_own: row is of the range of x, which
+// is finite.
+template <bool is_own, class T>
+HWY_INLINE bool write_codes(const T* x, int64_t depth, const Int8Row& row, int64_t code_bytes,
                             uint8_t* codes) {
   const Tag d;
   const auto factor = hn::Set(d, row.scale > 0 ? 1 / row.scale : 0);
@@ -100,24 +167,40 @@ HWY_INLINE bool write_codes(const float* x, int64_t depth, const Int8Row& row, i
   const auto zero = hn::Set(Ints(), row.zero);
   auto nan = hn::Zero(d);
   for_each_vector(x, depth, [&](int64_t i, hn::Vec<Tag> values) HWY_ATTR {
-    nan = hn::Add(nan, hn::Mul(values, hn::Zero(d)));
-    const auto held = hn::Min(hn::Max(hn::Mul(values, factor), least), most);
-    const auto rounded = hn::Add(hn::NearestInt(held), zero);
+    auto held = hn::Mul(values, factor);
+    if constexpr (!is_own) {
+      nan = hn::Add(nan, hn::Mul(values, hn::Zero(d)));
+      held = hn::Min(hn::Max(held, least), most);
+    }
+    const auto shifted = hn::Add(hn::NearestInt(held), zero);
     auto* to = codes + i * code_bytes;
-    if (i + lanes() <= depth) return store_codes(rounded, code_bytes, to);
+    if (i + lanes() <= depth) return store_codes(shifted, code_bytes, to);
     uint8_t staged[2 * kMostLanes];
-    store_codes(rounded, code_bytes, staged);
+    store_codes(shifted, code_bytes, staged);
     std::memcpy(to, staged, static_cast<size_t>((depth - i) * code_bytes));
   });
   return hn::GetLane(hn::SumOfLanes(d, nan)) == 0;
 }
 
-Int8Row quantized_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
-                      uint8_t* codes) {
+template <class T>
+HWY_INLINE Int8Row quantized_row(const T* x, int64_t depth, const Int8Row* given,
+                                 int64_t code_bytes, uint8_t* codes) {
   const auto row = given ? *given : row_of_own_range(x, depth);
-  if (!std::isnan(row.scale) && write_codes(x, depth, row, code_bytes, codes)) return row;
+  const bool is_written =
+      !std::isnan(row.scale) && (given ? write_codes<false>(x, depth, row, code_bytes, codes)
+                                       : write_codes<true>(x, depth, row, code_bytes, codes));
+  if (is_written) return row;
   std::memset(codes, 0, static_cast<size_t>(depth * code_bytes));
   return kNoRow;
+}
+
+Int8Row quantized_float_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
+                            uint8_t* codes) {
+  return quantized_row(x, depth, given, code_bytes, codes);
+}
+Int8Row quantized_bfloat16_row(const uint16_t* x, int64_t depth, const Int8Row* given,
+                               int64_t code_bytes, uint8_t* codes) {
+  return quantized_row(x, depth, given, code_bytes, codes);
 }
 
 // sum + the two products of 16-bit numbers that each 32 bits of a and b hold.
@@ -196,9 +279,9 @@ class ColumnsEnd {
 
 // A vector of columns, row after row: no row waits for what another's results are made of, so the
 // processor works on several at once.
-template <class Memory>
+template <class Memory, class T>
 HWY_INLINE void finish_columns(const Memory& memory, const Int8Sums& sums,
-                               const Int8Columns& columns, const Int8Results& results) {
+                               const Int8Columns& columns, const Int8Results<T>& results) {
   const ColumnsEnd end(memory, columns);
   const auto* residual = results.residual;
   auto *data = results.data, *gelu = results.gelu;
@@ -212,8 +295,9 @@ HWY_INLINE void finish_columns(const Memory& memory, const Int8Sums& sums,
   }
 }
 
-void finish_all_columns(const Int8Sums& sums, const Int8Columns& columns,
-                        const Int8Results& results) {
+template <class T>
+HWY_INLINE void finish_all_columns(const Int8Sums& sums, const Int8Columns& columns,
+                                   const Int8Results<T>& results) {
   for (int64_t c = 0; c < columns.count; c += lanes()) {
     const Int8Sums part{sums.data + c, sums.width, sums.rows, sums.count};
     const auto vector = columns.part(c, lanes());
@@ -226,6 +310,15 @@ void finish_all_columns(const Int8Sums& sums, const Int8Columns& columns,
   }
 }
 
+void finish_in_float(const Int8Sums& sums, const Int8Columns& columns,
+                     const Int8Results<float>& results) {
+  finish_all_columns(sums, columns, results);
+}
+void finish_in_bfloat16(const Int8Sums& sums, const Int8Columns& columns,
+                        const Int8Results<uint16_t>& results) {
+  finish_all_columns(sums, columns, results);
+}
+
 }  // namespace
 }  // namespace fovea::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -233,15 +326,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::cpu {
 
-HWY_EXPORT(quantized_row);
+HWY_EXPORT(quantized_float_row);
+HWY_EXPORT(quantized_bfloat16_row);
 HWY_EXPORT(width_of_pairs);
 HWY_EXPORT(rows_of_pairs);
 HWY_EXPORT(multiply_pairs);
-HWY_EXPORT(finish_all_columns);
+HWY_EXPORT(finish_in_float);
+HWY_EXPORT(finish_in_bfloat16);
 
 Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes) {
-  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_row)(x, depth, given, code_bytes, codes);
+  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_float_row)(x, depth, given, code_bytes, codes);
+}
+Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
+                     uint8_t* codes) {
+  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_bfloat16_row)(x, depth, given, code_bytes,
+                                                                   codes);
 }
 
 int64_t pairs_width() { return FOVEA_DISPATCH(KernelOp::kLinear, width_of_pairs)(); }
@@ -251,8 +351,16 @@ void multiply_block_of_pairs(const Int8Factors& factors, bool adds, int32_t* sum
   FOVEA_DISPATCH(KernelOp::kLinear, multiply_pairs)(factors, adds, sums);
 }
 
-void finish_rows(const Int8Sums& sums, const Int8Columns& columns, const Int8Results& results) {
-  FOVEA_DISPATCH(KernelOp::kLinear, finish_all_columns)(sums, columns, results);
+void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
+                 const Int8Results<float>& results) {
+  FOVEA_DISPATCH(KernelOp::kLinear, finish_in_float)(sums, columns, results);
+}
+void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
+                 const Int8Results<uint16_t>& results) {
+  if (kernel_paths().level(KernelOp::kLinear) >= KernelPath::kAvx512Bf16) {
+    return finish_rows_in_avx512(sums, columns, results);
+  }
+  FOVEA_DISPATCH(KernelOp::kLinear, finish_in_bfloat16)(sums, columns, results);
 }
 
 }  // namespace fovea::kernels::cpu

@@ -9,9 +9,13 @@
 
 namespace fovea::kernels::cpu {
 
+// Values of T are float32, or bfloat16 by its bits (uint16_t).
+
 // x: [depth] -> its codes, one or two bytes each. given: what they are to stand for; null: what its
 // own range says.
 Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
+                     uint8_t* codes);
+Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes);
 
 // Of Int8Form::kPairs: columns of a strip, rows of a block, and the block (int8_blocks.h).
@@ -40,13 +44,14 @@ struct Int8Columns {
   }
 };
 // Where their results go, [rows, count]; once they are whole, residual is added, or gelu becomes
-// x Phi(x) of them, which may be `data`; each may be null.
+// x Phi(x) of them, which may be `data`; each may be null. All in float32, and rounded once.
+template <class T>
 struct Int8Results {
-  float* data;
+  T* data;
   int64_t stride;  // of gelu, too
-  const float* residual;
+  const T* residual;
   int64_t residual_stride;
-  float* gelu;
+  T* gelu;
 
   // Those from a row and a column on.
   Int8Results part(int64_t row, int64_t column) const {
@@ -55,6 +60,9 @@ struct Int8Results {
             residual_stride, gelu ? gelu + place : nullptr};
   }
 };
-void finish_rows(const Int8Sums& sums, const Int8Columns& columns, const Int8Results& results);
+void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
+                 const Int8Results<float>& results);
+void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
+                 const Int8Results<uint16_t>& results);
 
 }  // namespace fovea::kernels::cpu

@@ -53,26 +53,6 @@ void for_parts(const at::Tensor& x, const Work& work) {
   });
 }
 
-// Values of bfloat16 are their bits.
-template <class Value>
-const Value* values_of(const at::Tensor& x) {
-  return static_cast<const Value*>(x.const_data_ptr());
-}
-template <class Value>
-Value* mutable_values_of(const at::Tensor& x) {
-  return static_cast<Value*>(x.mutable_data_ptr());
-}
-
-// Calls body with a value of the type that x, float32 or bfloat16, is made of.
-template <class Body>
-void in_own_type(const at::Tensor& x, const Body& body) {
-  if (x.scalar_type() == at::kFloat) {
-    body(float());
-  } else {
-    body(uint16_t());
-  }
-}
-
 // Calls work(begin, count, values) for parts of a saved activation, in parallel: its values are
 // where they lie, or floats of those for the time of the call.
 template <class Value, class Work>

@@ -131,7 +131,7 @@ CastResult fp8_cast_meta(const at::Tensor& x, const at::Tensor& largest, int64_t
 
 // On the CPU. -> [M, K] bfloat16, each value as it is: a product of 4 bits at most and a power of
 // two.
-at::Tensor values_of(const Fp8Matrix& matrix) {
+at::Tensor values_of_codes(const Fp8Matrix& matrix) {
   std::array<at::BFloat16, 256> value_of;
   const float inverse = *matrix.inverse_scale.const_data_ptr<float>();
   with_format(matrix.format, [&](auto constant) {
@@ -230,19 +230,19 @@ Fp8Matrix fp8_cast(const at::Tensor& x, const at::Tensor& largest, const Fp8Cast
 }
 
 at::Tensor fp8_product(const Fp8Matrix& x, const Fp8Matrix& weight, const at::Tensor& bias) {
-  if (x.rows.is_cpu()) return product(values_of(x), values_of(weight), bias);
+  if (x.rows.is_cpu()) return product(values_of_codes(x), values_of_codes(weight), bias);
   return scaled_product(x.rows, x, weight.rows, weight, bias, at::kBFloat16);
 }
 
 at::Tensor fp8_input_gradient(const Fp8Matrix& dy, const Fp8Matrix& weight) {
-  if (dy.rows.is_cpu()) return input_gradient(values_of(dy), values_of(weight));
+  if (dy.rows.is_cpu()) return input_gradient(values_of_codes(dy), values_of_codes(weight));
   return scaled_product(dy.rows, dy, weight.columns, weight, {}, at::kBFloat16);
 }
 
 at::Tensor fp8_weight_gradient(const Fp8Matrix& dy, const Fp8Matrix& x) {
   const auto& device_of = dy.inverse_scale;
   if (device_of.is_cpu())
-    return weight_gradients(values_of(dy), values_of(x), /*wants_bias=*/false).weight;
+    return weight_gradients(values_of_codes(dy), values_of_codes(x), /*wants_bias=*/false).weight;
   return scaled_product(dy.columns, dy, x.columns, x, {}, at::kFloat);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "fovea/kernels/cpu/int8_product.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/weight_copies.h"
 
@@ -13,20 +14,18 @@ namespace {
 void multiply_by_int8(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& residual, const at::Tensor& out, const at::Tensor& gelu) {
   const auto rows = x.stride(1) == 1 ? x : x.contiguous();
-  const auto values = [](const at::Tensor& given) {
-    return given.defined() ? given.contiguous() : given;
-  };
-  const auto own_bias = values(bias), added = values(residual);
-  const auto data = [](const at::Tensor& there) {
-    return there.defined() ? there.const_data_ptr<float>() : nullptr;
-  };
-  cpu::int8_product(rows.const_data_ptr<float>(), rows.stride(0), rows.size(0), *kept_int8(weight),
-                    {.data = out.mutable_data_ptr<float>(),
-                     .stride = out.size(1),
-                     .bias = data(own_bias),
-                     .residual = data(added),
-                     .residual_stride = out.size(1),
-                     .gelu = gelu.defined() ? gelu.mutable_data_ptr<float>() : nullptr});
+  const auto own_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
+  const auto added = residual.defined() ? residual.contiguous() : residual;
+  in_own_type(x, [&](auto zero) {
+    using Value = decltype(zero);
+    cpu::int8_product(values_of<Value>(rows), rows.stride(0), rows.size(0), *kept_int8(weight),
+                      own_bias.defined() ? own_bias.const_data_ptr<float>() : nullptr,
+                      {.data = mutable_values_of<Value>(out),
+                       .stride = out.size(1),
+                       .residual = added.defined() ? values_of<Value>(added) : nullptr,
+                       .residual_stride = out.size(1),
+                       .gelu = gelu.defined() ? mutable_values_of<Value>(gelu) : nullptr});
+  });
 }
 
 at::Tensor empty_product(const at::Tensor& x, const at::Tensor& weight) {

@@ -1,5 +1,5 @@
-// The products of matrix_products.h by cpu/int8_product.h, for ProductPath::kInt8: float32 rows and
-// a weight whose codes are kept (weight_copies.h), on a CPU.
+// The products of matrix_products.h by cpu/int8_product.h, for ProductPath::kInt8: rows of float32
+// or bfloat16 and a weight whose codes are kept (weight_copies.h), on a CPU.
 //
 // M rows, K input width, N output width.
 #pragma once

@@ -63,6 +63,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& given_weight, const at
                    const at::Tensor& residual) {
   const auto path = product_path(case_of_weight(x, given_weight));
   if (is_of_panels(path)) return product_with_weight_panels(path, x, given_weight, bias, residual);
+  if (path == ProductPath::kInt8) return product_with_int8_weight(x, given_weight, bias, residual);
   const auto weight = own_weight(given_weight, x.scalar_type());
   switch (path) {
     case ProductPath::kPlain:
@@ -81,12 +82,11 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& given_weight, const at
     case ProductPath::kOneDnn:
     case ProductPath::kMkl:
       return plus(float_product(path, x, weight, bias), residual);
-    case ProductPath::kInt8:
-      return product_with_int8_weight(x, weight, bias, residual);
     case ProductPath::kSplit:
       return plus(plus(split_matmul(x, weight.t()), bias), residual);
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
+    case ProductPath::kInt8:
       break;
   }
   refuse_path(path);

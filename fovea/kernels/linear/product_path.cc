@@ -101,8 +101,9 @@ ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N,
 
 ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
   auto product = case_of_input(x, weight.size(0));
-  if (product.is_on_cpu && product.dtype == at::kFloat) {
-    product.has_int8 = kept_int8(weight) != nullptr;
+  if (!product.is_on_cpu) return product;
+  product.has_int8 = kept_int8(weight) != nullptr;
+  if (product.dtype == at::kFloat) {
     const bool asks = !product.has_int8 &&
                       kernel_paths().of(KernelOp::kLinear, at::kFloat).path == KernelPath::kMkl;
     product.has_strips = asks && kept_strips(weight) != nullptr;

@@ -21,7 +21,7 @@ enum class ProductPath {
   kBlas,           // float32 by libtorch's BLAS, in blocks of one thread each
   kOneDnn,         // float32 by oneDNN, in such blocks where it would split sums
   kMkl,            // float32 by MKL, in parts where it forms sums alike
-  kInt8,           // float32 with a weight of 8-bit integers (cpu/int8_product.h)
+  kInt8,           // either with a weight of 8-bit integers (cpu/int8_product.h)
   kSplit,          // float32 as sums of products of bfloat16 (split_products.h)
 };
 

@@ -90,7 +90,7 @@ void BenchWorkload::start_int8() {
     infer();
     ranges = calibration.ranges(Int8RangeRule::kMinMax, options_.batch_size);
   }
-  use_int8(*model_, *copies_, int8.skip, ranges ? &*ranges : nullptr);
+  use_int8(*model_, *copies_, int8, ranges ? &*ranges : nullptr);
 }
 
 void BenchWorkload::step() {

@@ -11,8 +11,9 @@ Int8Calibration::Int8Calibration(nn::UnitImpl& model, kernels::WeightCopies& cop
   for (const auto& [name, layer] : layers_) check_int8_weight(name, layer->weight);
   for (const auto& [name, layer] : nn::block_linears(model)) copies.use_int8(layer->weight, false);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    copies.watch(layers_[i].second->weight,
-                 [meter = &meters_[i]](const at::Tensor& rows) { meter->add(rows); });
+    copies.watch(layers_[i].second->weight, [meter = &meters_[i]](const at::Tensor& rows) {
+      meter->add(rows.to(at::kFloat));
+    });
   }
 }
 

@@ -52,8 +52,9 @@ struct DeviceConfig {
         "dtype", self.dtype,
         "dtype of activations and products; master weights and sums are float32; auto: bfloat16 "
         "where the device multiplies it in hardware, else float32; float16 comes with a scale of "
-        "the loss, see trainer.grad_scaler; int8: float32 with products of 8-bit integers in the "
-        "linear layers of blocks, not for training: see int8",
+        "the loss, see trainer.grad_scaler; int8: products of 8-bit integers in the linear layers "
+        "of "
+        "blocks, not for training: see int8",
         {.choices = {"float32", "bfloat16", "float16", "auto", "int8"}});
     v.field("attention", self.attention,
             "kernel of attention; auto: the fastest known for the device and the number of tokens, "
@@ -99,12 +100,17 @@ struct Int8Config {
   std::string activations = "dynamic";
   std::string ranges;
   std::vector<std::string> skip;
+  std::string rest = "auto";
 
   template <class Visitor, class Self>
   static void visit(Visitor& v, Self& self) {
     v.field("skip", self.skip,
-            "linear layers that stay in float32, by name or pattern (`blocks.*.mlp.fc2`); `fovea "
+            "linear layers that stay as the rest, by name or pattern (`blocks.*.mlp.fc2`); `fovea "
             "eval --int8-errors` ranks them");
+    v.field("rest", self.rest,
+            "dtype of everything else, such as attention: auto: bfloat16 where the processor "
+            "multiplies it, elsewhere float32",
+            {.choices = {"auto", "bfloat16", "float32"}});
     v.field("activations", self.activations,
             "where codes of activations come from: dynamic: each token's own range; calibrated: "
             "one range for each layer, which `fovea calibrate` has measured",

@@ -241,7 +241,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   const auto int8_ranges = int8 ? int8_ranges_of(*int8, source.weights) : std::nullopt;
   inference.compute = {
       .device = device,
-      .dtype = int8 ? c10::ScalarType::Float : dtype_from_name(options.dtype, device)};
+      .dtype = int8 ? dtype_beside_int8(*int8) : dtype_from_name(options.dtype, device)};
   inference.model = load_model(source, target.empty() ? options.model : target);
   use_default_transforms(source, *inference.model);
   inference.model->to(inference.compute.device);
@@ -249,7 +249,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.copies = copies_of(inference);
   if (int8) {
     const auto* ranges = int8_ranges ? &*int8_ranges : nullptr;
-    use_int8(*inference.model, *inference.copies, int8->skip, ranges);
+    use_int8(*inference.model, *inference.copies, *int8, ranges);
   }
   const bool has_val = source.config && source.config->data.val;
   inference.transform_list = has_val ? (*source.config->data.val)->transforms()

@@ -39,6 +39,7 @@ struct InferenceOptions {
   std::vector<std::string> int8_skip = {};
   std::string int8_activations = {};
   std::string int8_ranges = {};
+  std::string int8_rest = {};
 };
 
 // A batch with the buffers that its tensors look at.

@@ -13,9 +13,11 @@
 #include "fovea/core/log.h"
 #include "fovea/core/nearest.h"
 #include "fovea/files/checksum.h"
+#include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/int8_products.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/recipe/inference.h"
+#include "fovea/train/tasks/tensor_batch.h"
 
 namespace fovea::train {
 namespace {
@@ -115,6 +117,9 @@ std::optional<Int8Config> int8_of(const InferenceOptions& options, const TrainCo
     if (options.int8_activations == "calibrated") {
       refuse_without_int8("--int8-activations", options.int8_activations, options.dtype);
     }
+    if (options.int8_rest == "bfloat16") {
+      refuse_without_int8("--int8-rest", options.int8_rest, options.dtype);
+    }
     return std::nullopt;
   }
   auto int8 = config ? config->int8 : Int8Config();
@@ -130,7 +135,13 @@ std::optional<Int8Config> int8_of(const InferenceOptions& options, const TrainCo
     int8.activations = "calibrated";
   }
   if (!options.int8_activations.empty()) int8.activations = options.int8_activations;
+  if (!options.int8_rest.empty()) int8.rest = options.int8_rest;
   return int8;
+}
+
+at::ScalarType dtype_beside_int8(const Int8Config& int8) {
+  if (int8.rest != "auto") return dtype_from_name(int8.rest, at::kCPU);
+  return kernels::has_bfloat16_products(at::kCPU) ? at::kBFloat16 : at::kFloat;
 }
 
 std::optional<Int8Ranges> int8_ranges_of(const Int8Config& int8, const std::string& weights) {
@@ -180,9 +191,9 @@ std::string int8_weight_checksum(const at::Tensor& weight) {
   return fmt::format("{:016x}", checksum({bytes, values.nbytes()}));
 }
 
-void use_int8(nn::UnitImpl& model, kernels::WeightCopies& copies,
-              const std::vector<std::string>& skip, const Int8Ranges* ranges) {
-  const auto layers = nn::block_linears(model), chosen = int8_layers(model, skip);
+void use_int8(nn::UnitImpl& model, kernels::WeightCopies& copies, const Int8Config& int8,
+              const Int8Ranges* ranges) {
+  const auto layers = nn::block_linears(model), chosen = int8_layers(model, int8.skip);
   for (const auto& [name, layer] : chosen) check_int8_weight(name, layer->weight);
   if (ranges) check_ranges(*ranges, layers, chosen);
   for (const auto& [name, layer] : layers) {
@@ -191,9 +202,11 @@ void use_int8(nn::UnitImpl& model, kernels::WeightCopies& copies,
                      has_range ? std::optional(ranges->layers.at(name).inputs) : std::nullopt);
   }
   for (const auto& [name, layer] : chosen) copies.use_int8(layer->weight, true);
-  auto text =
-      fmt::format("int8: {} of {} linear layers of blocks multiply 8-bit integers ({})",
-                  chosen.size(), layers.size(), kernels::cpu::int8_form_name(kernels::int8_form()));
+  auto text = fmt::format(
+      "int8: {} of {} linear layers of blocks multiply 8-bit integers ({}), the rest "
+      "is {}",
+      chosen.size(), layers.size(), kernels::cpu::int8_form_name(kernels::int8_form()),
+      dtype_name(dtype_beside_int8(int8)));
   if (ranges) {
     text += fmt::format(", inputs held to the {} ranges of {} ({}, {} samples)",
                         ranges->layers.size(), ranges->source, ranges->rule, ranges->num_samples);

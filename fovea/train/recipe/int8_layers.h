@@ -22,6 +22,9 @@ struct TrainConfig;
 // ConfigError for options of int8 without it, and for ranges that are named beside dynamic.
 std::optional<Int8Config> int8_of(const InferenceOptions& options, const TrainConfig* config);
 
+// int8.rest: of the inputs of the model, and so of all that is not multiplied as 8-bit integers.
+at::ScalarType dtype_beside_int8(const Int8Config& int8);
+
 // The ranges that calibrated int8 asks for: the named file, or the one beside the weights, which
 // may be empty; nothing where activations are dynamic. Throws ConfigError where there is none,
 // saying how to make it; DataError.
@@ -38,12 +41,12 @@ void check_int8_weight(const std::string& layer, const at::Tensor& weight);
 // What tells a weight's values from others.
 std::string int8_weight_checksum(const at::Tensor& weight);
 
-// The layers of int8_layers() multiply so from now on, in float32 passes on the CPU, as long as
-// `copies`, which are of the model, live: rows held to the ranges of their layers, or (null) each
-// row to its own. Says how many, and once in a process that a processor without VNNI is slow at it.
+// The layers of int8_layers() multiply so from now on, in passes on the CPU, as long as `copies`,
+// which are of the model, live: rows held to the ranges of their layers, or (null) each row to its
+// own. Says how many, and once in a process that a processor without VNNI is slow at it.
 // Throws CheckpointError for a weight that is not finite; ConfigError for ranges that lack a layer,
 // have one that is none, or are of other weights.
-void use_int8(nn::UnitImpl& model, kernels::WeightCopies& copies,
-              const std::vector<std::string>& skip, const Int8Ranges* ranges);
+void use_int8(nn::UnitImpl& model, kernels::WeightCopies& copies, const Int8Config& int8,
+              const Int8Ranges* ranges);
 
 }  // namespace fovea::train

@@ -46,7 +46,7 @@ class Reconstruction:
 class Predictor:
     """target: a run folder, a weights file of a run, a recipe, timm's name with its tag, or hf-hub:ORG/NAME; as `fovea predict` takes it.
 
-    model, weights, checkpoint, class_names, variables, device, dtype, int8_skip, int8_activations, int8_ranges: as the options of
+    model, weights, checkpoint, class_names, variables, device, dtype, int8_skip, int8_activations, int8_ranges, int8_rest: as the options of
     `fovea predict`; overrides: keys of the run's recipe. The scores are those of `fovea predict`, to the bit.
 
         predictor = fovea.Predictor("runs/flowers")
@@ -58,13 +58,14 @@ class Predictor:
     """
 
     def __init__(self, target="", *, model="", weights="", checkpoint="final", class_names="", variables=(), device="auto",
-                 dtype="float32", int8_skip=(), int8_activations="", int8_ranges="", **overrides):
+                 dtype="float32", int8_skip=(), int8_activations="", int8_ranges="", int8_rest="", **overrides):
         options = core.InferenceOptions()
         options.model, options.checkpoint, options.device, options.dtype = str(model), checkpoint, device, dtype
         options.weights = path_of(weights, "Predictor: weights")
         options.class_names = path_of(class_names, "Predictor: class_names")
         options.variables, options.int8_skip = list(variables), list(int8_skip)
         options.int8_activations, options.int8_ranges = int8_activations, path_of(int8_ranges, "Predictor: int8_ranges")
+        options.int8_rest = int8_rest
         options.overrides = overrides_of(overrides)
         self._predictor = core.load_predictor(path_of(target, "Predictor: target"), options)
         self.kind = self._predictor.kind

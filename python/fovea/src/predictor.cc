@@ -171,7 +171,8 @@ void bind_predictor(nb::module_& module) {
       .def_rw("dtype", &train::InferenceOptions::dtype)
       .def_rw("int8_skip", &train::InferenceOptions::int8_skip)
       .def_rw("int8_activations", &train::InferenceOptions::int8_activations)
-      .def_rw("int8_ranges", &train::InferenceOptions::int8_ranges);
+      .def_rw("int8_ranges", &train::InferenceOptions::int8_ranges)
+      .def_rw("int8_rest", &train::InferenceOptions::int8_rest);
   module.def("load_predictor", load, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Predictor>(module, "Predictor")
       .def_prop_ro("kind", [](const Predictor& p) { return inference::to_text(p.kind()); })
