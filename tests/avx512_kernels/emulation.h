@@ -67,6 +67,14 @@ inline __m512bh round_both(const __m512& high, const __m512& low) {
   return to;
 }
 
+// To the nearest even, of numbers that 32 bits hold.
+inline __m512i to_integers(const __m512& values) {
+  __m512i to{};
+  for (size_t i = 0; i < 16; ++i) {
+    set_lane(to, i, static_cast<int32_t>(std::lrintf(lane<float>(values, i))));
+  }
+  return to;
+}
 inline __m512 to_floats(const __m512i& values) {
   __m512 to{};
   for (size_t i = 0; i < 16; ++i) set_lane(to, i, static_cast<float>(lane<int32_t>(values, i)));
@@ -154,6 +162,7 @@ inline void multiply_int8_tiles(int sums, int first, int second) {
 #define _mm512_stream_si512(p, v) ((void)std::memcpy(p, &(v), 64))
 #define _mm512_cvtepu16_epi32(v) fovea::emulation::widen(v)
 #define _mm512_cvtne2ps_pbh(high, low) fovea::emulation::round_both(high, low)
+#define _mm512_cvtps_epi32(v) fovea::emulation::to_integers(v)
 #define _mm512_cvtepi32_ps(v) fovea::emulation::to_floats(v)
 #define _mm512_reduce_add_ps(v) fovea::emulation::sum(v)
 #define _mm512_reduce_max_ps(v) fovea::emulation::largest(v)

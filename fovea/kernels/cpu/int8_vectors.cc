@@ -11,10 +11,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "fovea/kernels/cpu/bfloat16_bits.h"
 #include "fovea/kernels/cpu/gelu.inc"
 #include "fovea/kernels/cpu/highway_targets.h"
-#include "fovea/kernels/cpu/int8_avx512_end.h"
+#include "fovea/kernels/cpu/int8_avx512.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::cpu::HWY_NAMESPACE {
@@ -89,7 +88,8 @@ HWY_INLINE void for_each_vector(const T* x, int64_t count, const Body& body) {
 }
 
 // What codes between the least and the largest value stand for; NaN where one is not finite.
-HWY_INLINE Int8Row row_of_own_range(const float* x, int64_t count) {
+template <class T>
+HWY_INLINE Int8Row row_of_own_range(const T* x, int64_t count) {
   const Tag d;
   auto least = hn::Zero(d), largest = hn::Zero(d), nan = hn::Zero(d);  // 0 among them
   for_each_vector(x, count, [&](int64_t, hn::Vec<Tag> values) HWY_ATTR {
@@ -99,46 +99,6 @@ HWY_INLINE Int8Row row_of_own_range(const float* x, int64_t count) {
   });
   if (hn::GetLane(hn::SumOfLanes(d, nan)) != 0) return kNoRow;
   return int8_row({hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, largest))});
-}
-
-// The bits of bfloat16 as integers in the order of the values, and back again.
-template <class V>
-HWY_INLINE V in_order(V bits) {
-  const hn::DFromV<V> d;
-  return hn::Xor(bits, hn::And(hn::ShiftRight<15>(bits), hn::Set(d, 0x7FFF)));
-}
-HWY_INLINE float value_in_order(int16_t place) {
-  const auto bits =
-      place < 0 ? static_cast<uint16_t>(place ^ 0x7FFF) : static_cast<uint16_t>(place);
-  return float_of_bits(bits);
-}
-
-HWY_INLINE Int8Row row_of_own_range(const uint16_t* x, int64_t count) {
-  constexpr int64_t kMostWords = 2 * kMostLanes;
-  const hn::CappedTag<int16_t, kMostWords> d;
-  const auto words = static_cast<int64_t>(hn::Lanes(d));
-  const auto* bits = reinterpret_cast<const int16_t*>(x);
-  auto least = hn::Zero(d), largest = hn::Zero(d);
-  const auto add = [&](const int16_t* from) HWY_ATTR {
-    const auto places = in_order(hn::LoadU(d, from));
-    least = hn::Min(least, places);
-    largest = hn::Max(largest, places);
-  };
-  int64_t i = 0;
-  for (; i + words <= count; i += words) add(bits + i);
-  alignas(64) int16_t staged[kMostWords] = {};
-  if (i < count) {
-    std::copy_n(bits + i, count - i, staged);
-    add(staged);
-  }
-  alignas(64) int16_t lows[kMostWords], highs[kMostWords];
-  hn::Store(least, d, lows);
-  hn::Store(largest, d, highs);
-  const int16_t low = *std::min_element(lows, lows + words);
-  const int16_t high = *std::max_element(highs, highs + words);
-  constexpr int16_t kInfinity = 0x7F80;  // NaN is behind it
-  if (high >= kInfinity || low <= ~kInfinity) return kNoRow;
-  return int8_row({value_in_order(low), value_in_order(high)});
 }
 
 // codes: room for a vector of them.
@@ -334,12 +294,18 @@ HWY_EXPORT(multiply_pairs);
 HWY_EXPORT(finish_in_float);
 HWY_EXPORT(finish_in_bfloat16);
 
+// Of bfloat16.
+static bool has_own_kernels() {
+  return kernel_paths().level(KernelOp::kLinear) >= KernelPath::kAvx512Bf16;
+}
+
 Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes) {
   return FOVEA_DISPATCH(KernelOp::kLinear, quantized_float_row)(x, depth, given, code_bytes, codes);
 }
 Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes) {
+  if (code_bytes == 1 && has_own_kernels()) return quantize_row_in_avx512(x, depth, given, codes);
   return FOVEA_DISPATCH(KernelOp::kLinear, quantized_bfloat16_row)(x, depth, given, code_bytes,
                                                                    codes);
 }
@@ -357,9 +323,7 @@ void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
 }
 void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
                  const Int8Results<uint16_t>& results) {
-  if (kernel_paths().level(KernelOp::kLinear) >= KernelPath::kAvx512Bf16) {
-    return finish_rows_in_avx512(sums, columns, results);
-  }
+  if (has_own_kernels()) return finish_rows_in_avx512(sums, columns, results);
   FOVEA_DISPATCH(KernelOp::kLinear, finish_in_bfloat16)(sums, columns, results);
 }
 

@@ -11,8 +11,8 @@ namespace fovea::kernels::cpu {
 
 // Values of T are float32, or bfloat16 by its bits (uint16_t).
 
-// x: [depth] -> its codes, one or two bytes each. given: what they are to stand for; null: what its
-// own range says.
+// x: [depth] -> its codes, one or two bytes each, with room for a multiple of 64 bytes. given: what
+// they are to stand for; null: what its own range says.
 Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes);
 Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,

@@ -37,6 +37,12 @@ FOVEA_AMX void release_tiles() { _tile_release(); }
 
 namespace {
 
+// Note [Order of tiles]
+// A register is filled for the next step as soon as the last product of this one has read it, one
+// product or two before it is read again. Where another program has the core's other thread, loads
+// of tiles and products did not run beside each other: filled right before they were read, a loop
+// ran at 580 GFLOP/s, in this order at 660 (one thread of an Intel Xeon, Emerald Rapids).
+
 // kHasBelow, kHasRight: whether the lines, or the columns, behind the first 16 are wanted.
 template <bool kHasBelow, bool kHasRight>
 FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const uint16_t* second, int64_t steps,
@@ -59,20 +65,26 @@ FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const uint16_t* second
     if constexpr (kHasBelow) _tile_zero(2);
     if constexpr (kHasBelow && kHasRight) _tile_zero(3);
   }
-  for (int64_t i = 0; i < steps; ++i, lines += first.step, second += kStepValues) {
-    _tile_loadd(4, lines, row_bytes);
-    _tile_loadd(6, second, kTileRowBytes);
+  _tile_loadd(4, lines, row_bytes);
+  _tile_loadd(6, second, kTileRowBytes);
+  if constexpr (kHasRight) _tile_loadd(7, second + kTileValues, kTileRowBytes);
+  if constexpr (kHasBelow) _tile_loadd(5, lines + below_lines, row_bytes);
+  for (int64_t left = steps - 1; left > 0; --left) {
+    lines += first.step;
+    second += kStepValues;
     _tile_dpbf16ps(0, 4, 6);
-    if constexpr (kHasRight) {
-      _tile_loadd(7, second + kTileValues, kTileRowBytes);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if constexpr (kHasBelow) {
-      _tile_loadd(5, lines + below_lines, row_bytes);
-      _tile_dpbf16ps(2, 5, 6);
-    }
+    if constexpr (kHasBelow) _tile_dpbf16ps(2, 5, 6);
+    _tile_loadd(6, second, kTileRowBytes);
+    if constexpr (kHasRight) _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(4, lines, row_bytes);
     if constexpr (kHasBelow && kHasRight) _tile_dpbf16ps(3, 5, 7);
+    if constexpr (kHasBelow) _tile_loadd(5, lines + below_lines, row_bytes);
+    if constexpr (kHasRight) _tile_loadd(7, second + kTileValues, kTileRowBytes);
   }
+  _tile_dpbf16ps(0, 4, 6);
+  if constexpr (kHasBelow) _tile_dpbf16ps(2, 5, 6);
+  if constexpr (kHasRight) _tile_dpbf16ps(1, 4, 7);
+  if constexpr (kHasBelow && kHasRight) _tile_dpbf16ps(3, 5, 7);
   _tile_stored(0, block, kRow);
   if constexpr (kHasRight) _tile_stored(1, block + kTileRows, kRow);
   if constexpr (kHasBelow) _tile_stored(2, below, kRow);
@@ -94,7 +106,8 @@ FOVEA_AMX void multiply_panels_in_tiles(const PanelLines& first, const uint16_t*
              : multiply_in_tiles<false, false>(first, second, steps, adds, block);
 }
 
-// A tile of the strip is 16 groups of 16 columns, every other 64 bytes of it.
+// A tile of the strip is 16 groups of 16 columns, every other 64 bytes of it. See Note [Order of
+// tiles].
 FOVEA_AMX_INT8 void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride,
                                            const uint8_t* strip, int64_t groups, bool adds,
                                            int32_t* sums) {
@@ -114,19 +127,27 @@ FOVEA_AMX_INT8 void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride,
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (int64_t i = 0; i < groups; i += kTileGroups) {
-    _tile_loadd(4, rows, stride);
-    _tile_loadd(6, strip, kStripRow);
-    _tile_dpbusd(0, 4, 6);
-    _tile_loadd(7, strip + kTileRowBytes, kStripRow);
-    _tile_dpbusd(1, 4, 7);
-    _tile_loadd(5, second, stride);
-    _tile_dpbusd(2, 5, 6);
-    _tile_dpbusd(3, 5, 7);
+  _tile_loadd(4, rows, stride);
+  _tile_loadd(6, strip, kStripRow);
+  _tile_loadd(7, strip + kTileRowBytes, kStripRow);
+  _tile_loadd(5, second, stride);
+  for (int64_t left = groups - kTileGroups; left > 0; left -= kTileGroups) {
     rows += kInt8TileDepth;
     second += kInt8TileDepth;
     strip += kTileGroups * kStripRow;
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(2, 5, 6);
+    _tile_loadd(6, strip, kStripRow);
+    _tile_dpbusd(1, 4, 7);
+    _tile_loadd(4, rows, stride);
+    _tile_dpbusd(3, 5, 7);
+    _tile_loadd(5, second, stride);
+    _tile_loadd(7, strip + kTileRowBytes, kStripRow);
   }
+  _tile_dpbusd(0, 4, 6);
+  _tile_dpbusd(2, 5, 6);
+  _tile_dpbusd(1, 4, 7);
+  _tile_dpbusd(3, 5, 7);
   _tile_stored(0, sums, kSumsRow);
   _tile_stored(1, sums + kInt8TileRows, kSumsRow);
   _tile_stored(2, below, kSumsRow);

@@ -1,0 +1,171 @@
+#include "fovea/kernels/cpu/int8_avx512.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "fovea/core/error.h"
+#include "fovea/kernels/cpu/avx512_gelu.h"
+#include "fovea/kernels/cpu/bfloat16_bits.h"
+
+#ifdef __x86_64__
+
+FOVEA_INTRINSICS_PUSH
+namespace fovea::kernels::cpu {
+namespace {
+
+constexpr int64_t kLanes = 16, kWidth = 2 * kLanes, kCodes = 4 * kLanes;
+constexpr Int8Row kNoRow = {std::numeric_limits<float>::quiet_NaN(), 0};
+
+// The least and the largest value, and 0 among them; NaN where one is not finite.
+struct ValueRange {
+  float least, largest;
+};
+
+// Bits of bfloat16 with all but the sign turned over where that is set are integers in the order of
+// the values, with what is not finite at both ends.
+FOVEA_AVX512 inline ValueRange range_of_row(const uint16_t* x, int64_t depth) {
+  const auto but_sign = _mm512_set1_epi16(0x7FFF);
+  auto least = _mm512_setzero_si512(), largest = _mm512_setzero_si512();
+  for (int64_t i = 0; i < depth; i += kWidth) {
+    const auto bits = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
+    const auto turned = _mm512_and_si512(_mm512_srai_epi16(bits, 15), but_sign);
+    const auto places = _mm512_xor_si512(bits, turned);
+    least = _mm512_min_epi16(least, places);
+    largest = _mm512_max_epi16(largest, places);
+  }
+  alignas(64) int16_t lows[kWidth], highs[kWidth];
+  _mm512_store_si512(lows, least);
+  _mm512_store_si512(highs, largest);
+  const int16_t low = *std::min_element(lows, lows + kWidth);
+  const int16_t high = *std::max_element(highs, highs + kWidth);
+  constexpr int16_t kInfinity = 0x7F80;
+  if (high >= kInfinity || low <= ~kInfinity) return {kNoRow.scale, kNoRow.scale};
+  const int16_t low_bits = low < 0 ? low ^ 0x7FFF : low;
+  return {float_of_bits(static_cast<uint16_t>(low_bits)),
+          float_of_bits(static_cast<uint16_t>(high))};
+}
+
+// Codes of 64 values, held to -255 to 255 steps before the zero is added.
+struct CodeWriter {
+  __m512 factor = _mm512_setzero_ps();
+  __m512i zero = _mm512_setzero_si512();
+  // Packing goes by quarters of its operands: what is packed of four vectors lies in this order.
+  __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+
+  FOVEA_AVX512 explicit CodeWriter(const Int8Row& row)
+      : factor(_mm512_set1_ps(row.scale > 0 ? 1 / row.scale : 0)),
+        zero(_mm512_set1_epi16(static_cast<int16_t>(row.zero))) {}
+
+  FOVEA_AVX512 __m512i steps(__m512 values) const {
+    const auto most = _mm512_set1_ps(255);
+    const auto held = _mm512_max_ps(_mm512_mul_ps(values, factor), _mm512_set1_ps(-255));
+    return _mm512_cvtps_epi32(_mm512_min_ps(held, most));
+  }
+  // Of 32 values, in 16 bits.
+  FOVEA_AVX512 __m512i shifted(__m512i values) const {
+    return _mm512_add_epi16(
+        _mm512_packs_epi32(steps(widen_half(values, 0)), steps(widen_half(values, 1))), zero);
+  }
+  FOVEA_AVX512 __m512i of(__m512i first, __m512i second) const {
+    return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(shifted(first), shifted(second)));
+  }
+};
+
+// What 16 columns make of a row's sums. No multiplication is fused with an addition (see
+// CMakeLists.txt).
+struct SixteenColumns {
+  __mmask16 mask;
+  __m512 scales;
+  __m512i sums;
+  __m512 bias;
+
+  FOVEA_AVX512 SixteenColumns(const Int8Columns& columns, __mmask16 of_columns)
+      : mask(of_columns),
+        scales(_mm512_maskz_loadu_ps(mask, columns.scales)),
+        sums(_mm512_maskz_loadu_epi32(mask, columns.sums)),
+        bias(columns.bias ? _mm512_maskz_loadu_ps(mask, columns.bias) : _mm512_set1_ps(-0.0f)) {}
+
+  FOVEA_AVX512 __m512 of(const Int8Row& row, const int32_t* products) const {
+    const auto shift = _mm512_mullo_epi32(_mm512_set1_epi32(row.zero), sums);
+    const auto sum =
+        _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_maskz_loadu_epi32(mask, products), shift));
+    const auto scale = _mm512_mul_ps(_mm512_set1_ps(row.scale), scales);
+    return _mm512_add_ps(_mm512_mul_ps(sum, scale), bias);
+  }
+};
+
+// Of 32 columns: a row fills a cache line before the next one is begun.
+FOVEA_AVX512 void finish_columns(const Int8Sums& sums, const Int8Columns& columns,
+                                 const Int8Results<uint16_t>& results) {
+  const auto mask = first_values(columns.count);
+  const SixteenColumns low_end(columns, static_cast<__mmask16>(mask));
+  const SixteenColumns high_end(columns.part(columns.count > kLanes ? kLanes : 0, kLanes),
+                                static_cast<__mmask16>(mask >> kLanes));
+  const bool has_high = columns.count > kLanes;
+  for (int64_t r = 0; r < sums.count; ++r) {
+    const auto* products = sums.data + r * sums.width;
+    auto low = low_end.of(sums.rows[r], products);
+    auto high = high_end.of(sums.rows[r], products + (has_high ? kLanes : 0));
+    if (results.residual) {
+      const auto added =
+          _mm512_maskz_loadu_epi16(mask, results.residual + r * results.residual_stride);
+      low = _mm512_add_ps(low, widen_half(added, 0));
+      high = _mm512_add_ps(high, widen_half(added, 1));
+    }
+    const auto place = r * results.stride;
+    if (results.data != results.gelu) {
+      _mm512_mask_storeu_epi16(results.data + place, mask, round_to_bfloat16(low, high));
+    }
+    if (!results.gelu) continue;
+    _mm512_mask_storeu_epi16(
+        results.gelu + place, mask,
+        round_to_bfloat16(gelu_of(low, gelu_tail(low)), gelu_of(high, gelu_tail(high))));
+  }
+}
+
+}  // namespace
+
+FOVEA_AVX512 Int8Row quantize_row_in_avx512(const uint16_t* x, int64_t depth, const Int8Row* given,
+                                            uint8_t* codes) {
+  const auto range = range_of_row(x, depth);
+  if (std::isnan(range.least)) {
+    std::memset(codes, 0, static_cast<size_t>(depth));
+    return kNoRow;
+  }
+  const auto row = given ? *given : int8_row({range.least, range.largest});
+  const CodeWriter writer(row);
+  for (int64_t i = 0; i < depth; i += kCodes) {
+    const auto first = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
+    const auto second = _mm512_maskz_loadu_epi16(first_values(depth - i - kWidth), x + i + kWidth);
+    _mm512_storeu_si512(codes + i, writer.of(first, second));
+  }
+  return row;
+}
+
+FOVEA_AVX512 void finish_rows_in_avx512(const Int8Sums& sums, const Int8Columns& columns,
+                                        const Int8Results<uint16_t>& results) {
+  for (int64_t c = 0; c < columns.count; c += kWidth) {
+    finish_columns({sums.data + c, sums.width, sums.rows, sums.count}, columns.part(c, kWidth),
+                   results.part(0, c));
+  }
+}
+
+}  // namespace fovea::kernels::cpu
+FOVEA_INTRINSICS_POP
+
+#else
+
+namespace fovea::kernels::cpu {
+
+Int8Row quantize_row_in_avx512(const uint16_t*, int64_t, const Int8Row*, uint8_t*) {
+  fail("AVX-512 BF16 on a processor that has none");
+}
+void finish_rows_in_avx512(const Int8Sums&, const Int8Columns&, const Int8Results<uint16_t>&) {
+  fail("AVX-512 BF16 on a processor that has none");
+}
+
+}  // namespace fovea::kernels::cpu
+
+#endif
