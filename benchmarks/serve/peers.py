@@ -1,16 +1,17 @@
-"""The servers that Fovea is measured against, each as its own documents show it: `peers.py NAME PORT WEIGHTS ONNX THREADS BATCH`.
+"""The servers that Fovea is measured against, each as its own documents show it: `peers.py NAME PORT WEIGHTS ONNX THREADS BATCH DTYPE`.
 
 litserve   LitServe with timm, requests batched by it
 fastapi    FastAPI on uvicorn with onnxruntime, each request by itself
 triton     NVIDIA's tritonserver with a Python model, through nvidia-pytriton, requests batched by it
 
-All take the bytes of a JPEG, resize to 248, crop 224, normalise as ImageNet's models are, and answer the best class.
+All take the bytes of a JPEG, resize to 248, crop 224, normalise as ImageNet's models are, and answer the best class. timm's models
+compute in DTYPE, float32 or bfloat16; onnxruntime, which has no bfloat16 on CPUs, in float32.
 """
 import io
 import sys
 
 MODEL = "vit_small_patch16_224"
-NAME, PORT, WEIGHTS, ONNX, THREADS, BATCH = *sys.argv[1:5], int(sys.argv[5]), int(sys.argv[6])
+NAME, PORT, WEIGHTS, ONNX, THREADS, BATCH, DTYPE = *sys.argv[1:5], int(sys.argv[5]), int(sys.argv[6]), sys.argv[7]
 DELAY_S = 0.0005  # how long a request waits for others
 
 
@@ -24,13 +25,21 @@ def timm_transform():
 
 
 def timm_model():
+    """-> scores [B, classes] of images [B, 3, H, W] float32, and what makes an image of a JPEG's bytes."""
     import safetensors.torch
     import torch
 
     torch.set_num_threads(THREADS)
     model, transform = timm_transform()
     model.load_state_dict(safetensors.torch.load_file(WEIGHTS))
-    return model.eval(), transform
+    dtype = getattr(torch, DTYPE)
+    model = model.eval().to(dtype)
+
+    def scores(images):
+        with torch.inference_mode():
+            return model(images.to(dtype)).float().softmax(-1)
+
+    return scores, transform
 
 
 if NAME == "litserve":  # its workers, processes of their own, look for the class by its name in this file
@@ -39,7 +48,7 @@ if NAME == "litserve":  # its workers, processes of their own, look for the clas
 
     class LitServeApi(litserve.LitAPI):
         def setup(self, device):
-            self.model, self.transform = timm_model()
+            self.scores, self.transform = timm_model()
 
         def decode_request(self, request):
             return self.transform(request["image"].file.read())
@@ -48,8 +57,7 @@ if NAME == "litserve":  # its workers, processes of their own, look for the clas
             return torch.stack(inputs)
 
         def predict(self, batch):
-            with torch.inference_mode():
-                return self.model(batch).softmax(-1)
+            return self.scores(batch)
 
         def unbatch(self, output):
             return list(output)
@@ -95,13 +103,12 @@ def serve_triton():
     from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
     from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
-    model, transform = timm_model()
+    scores, transform = timm_model()
 
     @batch
     def infer(image):
-        with torch.inference_mode():
-            scores = model(torch.stack([transform(one[0]) for one in image])).softmax(-1)
-        return {"label": scores.argmax(-1, keepdim=True).to(torch.int32).numpy()}
+        found = scores(torch.stack([transform(one[0]) for one in image]))
+        return {"label": found.argmax(-1, keepdim=True).to(torch.int32).numpy()}
 
     config = TritonConfig(http_port=int(PORT), grpc_port=int(PORT) + 1, metrics_port=int(PORT) + 2, http_address="127.0.0.1")
     # perf_analyzer reads statistics, which pytriton would keep behind a token of its own.

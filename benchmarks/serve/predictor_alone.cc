@@ -1,7 +1,7 @@
 // What benchmarks/serve/vs_servers.py holds a server with one client against: `Predictor` in a
 // process of its own, one photograph after another.
 //
-//   bench_predictor MODEL WEIGHTS THREADS PHOTO...
+//   bench_predictor MODEL WEIGHTS THREADS DTYPE PHOTO...
 // As benchmarks/timed_worker.py asks: a line "ready", then for each line of standard input, a
 // number of seconds, one of JSON: the milliseconds that each photograph took in that time.
 #include <ATen/Parallel.h>
@@ -46,12 +46,13 @@ void answer_lines(const inference::Predictor& predictor,
 }
 
 void run(const std::vector<std::string>& words) {
-  if (words.size() < 4) fail<Error>("expected MODEL WEIGHTS THREADS PHOTO...");
+  if (words.size() < 5) fail<Error>("expected MODEL WEIGHTS THREADS DTYPE PHOTO...");
   kernels::start_kernel_paths();  // as the program does
   at::set_num_threads(std::stoi(words[2]));
-  const inference::Predictor predictor(words[0], {.weights = words[1], .device = "cpu"});
+  const inference::Predictor predictor(words[0],
+                                       {.weights = words[1], .device = "cpu", .dtype = words[3]});
   std::vector<inference::Input> photos;
-  for (size_t i = 3; i < words.size(); ++i) {
+  for (size_t i = 4; i < words.size(); ++i) {
     const auto bytes = read_file(words[i], kMostBytes);
     photos.push_back({inference::EncodedInput{{bytes.begin(), bytes.end()}, words[i]}});
   }

@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shlex
 import signal
 import statistics
 import struct
@@ -83,9 +82,16 @@ def make_models(args, folder):
 def command_of(side, args, port, weights, onnx):
     if side == "fovea":
         return [args.fovea, "serve", f"{MODEL}=vit", "--weights", weights, "--port", port, "--threads", args.threads,
-                "--max-batch-size", args.batch, *args.fovea_words]
+                "--max-batch-size", args.batch, "--dtype", args.dtype]
     python = args.triton_python if side == "triton" else sys.executable
-    return [python, HERE / "peers.py", side, port, weights, onnx, args.threads, args.batch]
+    return [python, HERE / "peers.py", side, port, weights, onnx, args.threads, args.batch, peers_dtype(args.dtype)]
+
+
+def peers_dtype(dtype):
+    """timm's: beside int8, which it has not, the fastest that the processor has."""
+    if dtype != "int8":
+        return dtype
+    return "bfloat16" if "avx512_bf16" in provenance.processor()[1] else "float32"
 
 
 @contextlib.contextmanager
@@ -115,7 +121,7 @@ def started(side, args, weights, onnx, log, request):
 
 def start_predictor(args, weights, photos):
     """Fovea's own, in a process that waits until it is asked: of a number of seconds, milliseconds of each photograph."""
-    command = [str(word) for word in (args.predictor, MODEL, weights, args.threads, *photos)]
+    command = [str(word) for word in (args.predictor, MODEL, weights, args.threads, args.dtype, *photos)]
     predictor = TimedWorker(command, env={"GOMP_SPINCOUNT": "1000", **os.environ})  # as the program has it
     predictor.answer()
     predictor.measure(1)
@@ -202,8 +208,9 @@ def main():
     parser.add_argument("--batch", type=int, default=16, help="largest batch, of those that batch")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--triton-python", default=sys.executable, metavar="PYTHON", help="that has nvidia-pytriton")
-    parser.add_argument("--fovea-words", type=shlex.split, default=[], metavar="'--dtype bfloat16'",
-                        help="more of the command line of fovea serve")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16", "int8"], default="float32",
+                        help="of Fovea and timm, which has no int8: bfloat16, or float32 where that is slow, stands beside it; onnxruntime's "
+                             "is float32")
     provenance.add_report_arguments(parser)
     args = parser.parse_args()
     args.files = sorted(args.photos.rglob("*.jpg"))[:100]
@@ -213,11 +220,13 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         found, labels, failed, pairs = measure(args, photos, *make_models(args, folder), folder)
+    theirs = peers_dtype(args.dtype)
+    beside = "" if theirs == args.dtype else f" (timm: {theirs})"
     agree = [f"{TITLES[side]} {sum(a == b for a, b in zip(labels[side], labels['fovea']))} of {len(labels[side])}"
              for side in labels if side != "fovea" and "fovea" in labels]
-    provenance.show(args, "serve", [
+    provenance.show(args, "serve" if args.dtype == "float32" else f"serve_{args.dtype}", [
         "# Servers of ViT-S/16", "",
-        f"{provenance.line()} float32, {args.threads} threads, batches of up to {args.batch}, {len(photos)} JPEGs, medians of {args.rounds} "
+        f"{provenance.line()} {args.dtype}{beside}, {args.threads} threads, batches of up to {args.batch}, {len(photos)} JPEGs, medians of {args.rounds} "
         f"rounds of {args.seconds:g} s by turns; the load comes from the same processors.", "",
         *table(args, found), "",
         *([*surplus(pairs), ""] if "fovea" in args.sides else []),
