@@ -35,6 +35,9 @@
 #define FOVEA_AMX_INT8 __attribute__((target("amx-tile,amx-int8")))
 #endif
 
+// Of what loops do to each vector: a call would put all that they hold in registers into memory.
+#define FOVEA_AVX512_INLINE __attribute__((always_inline)) FOVEA_AVX512 inline
+
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 

@@ -11,7 +11,7 @@ namespace fovea::kernels::cpu {
 // 2^x for x from -125 to 0, to a relative error of 2.6e-6, and 0 where the mask has no bit: the
 // integer part of x goes into the exponent, the rest through the polynomial of degree 4 with the
 // least relative error on [-1/2, 1/2].
-FOVEA_AVX512 inline __m512 short_exp2(__mmask16 mask, __m512 x) {
+FOVEA_AVX512_INLINE __m512 short_exp2(__mmask16 mask, __m512 x) {
   // Added to it, what is left of x is its nearest integer, in the lowest bits.
   const auto shifter = _mm512_set1_ps(12582912.0f);  // 1.5 * 2^23
   const auto shifted = _mm512_add_ps(x, shifter);
@@ -32,7 +32,7 @@ struct GeluTail {
   __mmask16 is_within;
   __m512 a, below;
 };
-FOVEA_AVX512 inline GeluTail gelu_tail(__m512 x) {
+FOVEA_AVX512_INLINE GeluTail gelu_tail(__m512 x) {
   const auto most = _mm512_set1_ps(12.8f);
   // Of a NaN and a number the minimum is the second operand.
   const auto a = _mm512_min_ps(most, _mm512_abs_ps(x));
@@ -51,12 +51,12 @@ FOVEA_AVX512 inline GeluTail gelu_tail(__m512 x) {
 }
 
 // x Phi(x) = max(x, 0) - |x| Phi(-|x|).
-FOVEA_AVX512 inline __m512 gelu_of(__m512 x, const GeluTail& tail) {
+FOVEA_AVX512_INLINE __m512 gelu_of(__m512 x, const GeluTail& tail) {
   return _mm512_fnmadd_ps(tail.a, tail.below, _mm512_max_ps(x, _mm512_setzero_ps()));
 }
 
 // Of 32 values of bfloat16, rounded once.
-FOVEA_AVX512 inline __m512i gelu_of(__m512i x) {
+FOVEA_AVX512_INLINE __m512i gelu_of(__m512i x) {
   const auto low = widen_half(x, 0), high = widen_half(x, 1);
   return round_to_bfloat16(gelu_of(low, gelu_tail(low)), gelu_of(high, gelu_tail(high)));
 }
