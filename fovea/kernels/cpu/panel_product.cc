@@ -14,12 +14,15 @@
 // The second factor is packed whole (Note [Panels]), by all threads, if it is not already. Then
 // each thread takes runs of panels of the first factor, and packs a run to a depth of 512 values, a
 // stretch, unless its lines can be multiplied where they lie: as rows. Eight panels of
-// it at a time, 256 KiB, stay in the second-level cache while each panel of the second factor, 32
-// KiB of it, goes through the first-level cache once and meets all eight. A run is these eight, but
-// of deeper factors, whose sums wait from one stretch to the next, as many as have room for their
-// sums: of a first factor that is stored transposed, as in the gradient of a weight, they are
-// pieces of the same rows, and a row that is far from its neighbours costs more to find than to
-// read.
+// it at a time, 256 KiB, stay in the second-level cache. In vectors each panel of the second
+// factor, 32 KiB of it, goes through the first-level cache once and meets all eight. Tiles read a
+// panel of both factors once in a block: there eight panels of the second factor stay in the
+// second-level cache, too, and each of the first one goes through the first-level cache and meets
+// them; for packed panels, which come by, are read from front to back, as rows of a matrix are not.
+// A run is these eight, but of deeper factors, whose sums wait from one stretch to the next, as
+// many as have room for their sums: of a first factor that is stored transposed, as in the gradient
+// of a weight, they are pieces of the same rows, and a row that is far from its neighbours costs
+// more to find than to read.
 namespace fovea::kernels::cpu {
 namespace {
 
@@ -208,27 +211,37 @@ class Product {
   void multiply_packed(const PanelScope& scope, const uint16_t* packed, int64_t begin,
                        int64_t count, const Range& panels, const Steps& steps,
                        const BlockOf& block_of) const {
-    for (int64_t panel = panels.from; panel < panels.to; ++panel) {
-      const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
-      // The next panel of the second factor comes while this one is used, a part at each product.
-      const auto* next = panel + 1 < panels.to ? second + steps_ * kStepValues : nullptr;
-      const auto part = (steps.count + count - 1) / count;
+    const int64_t at_once = unit_ == PanelUnit::kTiles ? kPanelsAtOnce : 1;
+    for (int64_t from = panels.from; from < panels.to; from += at_once) {
+      const auto to = std::min(from + at_once, panels.to);
       for (int64_t i = 0; i < count; ++i) {
-        auto* block = block_of(panel, i);
-        if (next && i * part < steps.count) {
-          prefetch_panel(next + i * part * kStepValues, std::min(part, steps.count - i * part));
+        const auto lines = lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues);
+        const auto num_lines = part_of_block(sizes_.rows, begin + i);
+        for (int64_t panel = from; panel < to; ++panel) {
+          const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
+          prefetch_next(panel, panels.to, at_once, i, count, steps);
+          auto* block = block_of(panel, i);
+          const auto target =
+              target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide);
+          const bool is_last = steps.first + steps.count == steps_;
+          if (is_last) prefetch_residual(target);
+          multiply_panels(scope, lines, second,
+                          {.depth = steps.count * kBlockSide, .lines = num_lines}, steps.first > 0,
+                          block);
+          if (is_last) store_block(block, target);
         }
-        const auto target =
-            target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide);
-        const bool is_last = steps.first + steps.count == steps_;
-        if (is_last) prefetch_residual(target);
-        multiply_panels(
-            scope, lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues), second,
-            {.depth = steps.count * kBlockSide, .lines = part_of_block(sizes_.rows, begin + i)},
-            steps.first > 0, block);
-        if (is_last) store_block(block, target);
       }
     }
+  }
+
+  // Panels of the second factor come while those before them are used, a part at each product.
+  void prefetch_next(int64_t panel, int64_t end, int64_t ahead, int64_t i, int64_t count,
+                     const Steps& steps) const {
+    const auto part = (steps.count + count - 1) / count;
+    if (panel + ahead >= end || i * part >= steps.count) return;
+    prefetch_panel(
+        second_.packed + ((panel + ahead) * steps_ + steps.first + i * part) * kStepValues,
+        std::min(part, steps.count - i * part));
   }
 
   PanelUnit unit_;
