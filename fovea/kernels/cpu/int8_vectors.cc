@@ -294,7 +294,7 @@ HWY_EXPORT(multiply_pairs);
 HWY_EXPORT(finish_in_float);
 HWY_EXPORT(finish_in_bfloat16);
 
-// Of bfloat16.
+// Whether bfloat16 is for int8_avx512.h.
 static bool has_own_kernels() {
   return kernel_paths().level(KernelOp::kLinear) >= KernelPath::kAvx512Bf16;
 }

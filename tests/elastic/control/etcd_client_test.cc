@@ -134,7 +134,7 @@ TEST_F(EtcdClientTest, AddressesAreTriedInTurn) {
   LocalEtcd stopped({.folder = folder.path()});
   kill(stopped.process(), SIGSTOP);
   const auto closed = fmt::format("http://127.0.0.1:{}", free_local_port());
-  EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, seconds(9));
+  EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, seconds(15));
   EXPECT_FALSE(several.get("/k"));
   several.put("/k", "1");  // the one that answered is asked first
   EXPECT_EQ(several.get("/k")->value, "1");
