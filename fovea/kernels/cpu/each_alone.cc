@@ -6,6 +6,7 @@
 #include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::kernels::cpu {
+
 void each_alone(int64_t count, c10::function_ref<void(int64_t)> body) {
   const at::ThreadLocalState modes;
   share_out(count, /*most=*/1, [&](int64_t begin, int64_t end) {

@@ -1,9 +1,8 @@
 #include "fovea/kernels/cpu/int8_avx512.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
+#include <optional>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512_gelu.h"
@@ -16,16 +15,11 @@ namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kLanes = 16, kWidth = 2 * kLanes, kCodes = 4 * kLanes;
-constexpr Int8Row kNoRow = {std::numeric_limits<float>::quiet_NaN(), 0};
 
-// The least and the largest value, and 0 among them; NaN where one is not finite.
-struct ValueRange {
-  float least, largest;
-};
-
-// Bits of bfloat16 with all but the sign turned over where that is set are integers in the order of
+// From the least to the largest value, 0 among them; nothing where one is not finite. Bits of
+// bfloat16 with all but the sign turned over where that is set are integers in the order of
 // the values, with what is not finite at both ends.
-FOVEA_AVX512 inline ValueRange range_of_row(const uint16_t* x, int64_t depth) {
+FOVEA_AVX512 inline std::optional<Int8Range> range_of_row(const uint16_t* x, int64_t depth) {
   const auto but_sign = _mm512_set1_epi16(0x7FFF);
   auto least = _mm512_setzero_si512(), largest = _mm512_setzero_si512();
   for (int64_t i = 0; i < depth; i += kWidth) {
@@ -41,16 +35,16 @@ FOVEA_AVX512 inline ValueRange range_of_row(const uint16_t* x, int64_t depth) {
   const int16_t low = *std::min_element(lows, lows + kWidth);
   const int16_t high = *std::max_element(highs, highs + kWidth);
   constexpr int16_t kInfinity = 0x7F80;
-  if (high >= kInfinity || low <= ~kInfinity) return {kNoRow.scale, kNoRow.scale};
+  if (high >= kInfinity || low <= ~kInfinity) return std::nullopt;
   const int16_t low_bits = low < 0 ? low ^ 0x7FFF : low;
-  return {float_of_bits(static_cast<uint16_t>(low_bits)),
-          float_of_bits(static_cast<uint16_t>(high))};
+  return Int8Range{float_of_bits(static_cast<uint16_t>(low_bits)),
+                   float_of_bits(static_cast<uint16_t>(high))};
 }
 
 // Codes of 64 values, held to -255 to 255 steps before the zero is added.
 struct CodeWriter {
-  __m512 factor = _mm512_setzero_ps();
-  __m512i zero = _mm512_setzero_si512();
+  __m512 factor;
+  __m512i zero;
   // Packing goes by quarters of its operands: what is packed of four vectors lies in this order.
   __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
 
@@ -101,13 +95,12 @@ FOVEA_AVX512 void finish_columns(const Int8Sums& sums, const Int8Columns& column
                                  const Int8Results<uint16_t>& results) {
   const auto mask = first_values(columns.count);
   const SixteenColumns low_end(columns, static_cast<__mmask16>(mask));
-  const SixteenColumns high_end(columns.part(columns.count > kLanes ? kLanes : 0, kLanes),
+  const SixteenColumns high_end(columns.part(kLanes, kLanes),
                                 static_cast<__mmask16>(mask >> kLanes));
-  const bool has_high = columns.count > kLanes;
   for (int64_t r = 0; r < sums.count; ++r) {
     const auto* products = sums.data + r * sums.width;
     auto low = low_end.of(sums.rows[r], products);
-    auto high = high_end.of(sums.rows[r], products + (has_high ? kLanes : 0));
+    auto high = high_end.of(sums.rows[r], products + kLanes);
     if (results.residual) {
       const auto added =
           _mm512_maskz_loadu_epi16(mask, results.residual + r * results.residual_stride);
@@ -130,11 +123,11 @@ FOVEA_AVX512 void finish_columns(const Int8Sums& sums, const Int8Columns& column
 FOVEA_AVX512 Int8Row quantize_row_in_avx512(const uint16_t* x, int64_t depth, const Int8Row* given,
                                             uint8_t* codes) {
   const auto range = range_of_row(x, depth);
-  if (std::isnan(range.least)) {
+  if (!range) {
     std::memset(codes, 0, static_cast<size_t>(depth));
-    return kNoRow;
+    return kNoInt8Row;
   }
-  const auto row = given ? *given : int8_row({range.least, range.largest});
+  const auto row = given ? *given : int8_row(*range);
   const CodeWriter writer(row);
   for (int64_t i = 0; i < depth; i += kCodes) {
     const auto first = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);

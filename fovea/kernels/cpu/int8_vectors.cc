@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 // Compiled once for each instruction set by Highway, which picks the best one at run time.
 #undef HWY_TARGET_INCLUDE
@@ -30,7 +29,6 @@ constexpr int kPairRows = 12;
 constexpr int kPairRows = 6;
 #endif
 constexpr int64_t kMostLanes = 16;
-constexpr Int8Row kNoRow = {std::numeric_limits<float>::quiet_NaN(), 0};
 
 HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
 
@@ -97,7 +95,7 @@ HWY_INLINE Int8Row row_of_own_range(const T* x, int64_t count) {
     largest = hn::Max(largest, values);
     nan = hn::Add(nan, hn::Mul(values, hn::Zero(d)));  // of an infinity, too
   });
-  if (hn::GetLane(hn::SumOfLanes(d, nan)) != 0) return kNoRow;
+  if (hn::GetLane(hn::SumOfLanes(d, nan)) != 0) return kNoInt8Row;
   return int8_row({hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, largest))});
 }
 
@@ -151,7 +149,7 @@ HWY_INLINE Int8Row quantized_row(const T* x, int64_t depth, const Int8Row* given
                                        : write_codes<true>(x, depth, row, code_bytes, codes));
   if (is_written) return row;
   std::memset(codes, 0, static_cast<size_t>(depth * code_bytes));
-  return kNoRow;
+  return kNoInt8Row;
 }
 
 Int8Row quantized_float_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
@@ -294,10 +292,12 @@ HWY_EXPORT(multiply_pairs);
 HWY_EXPORT(finish_in_float);
 HWY_EXPORT(finish_in_bfloat16);
 
+namespace {
+
 // Whether bfloat16 is for int8_avx512.h.
-static bool has_own_kernels() {
-  return kernel_paths().level(KernelOp::kLinear) >= KernelPath::kAvx512Bf16;
-}
+bool takes_avx512() { return kernel_paths().level(KernelOp::kLinear) >= KernelPath::kAvx512Bf16; }
+
+}  // namespace
 
 Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes) {
@@ -305,7 +305,7 @@ Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_
 }
 Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
                      uint8_t* codes) {
-  if (code_bytes == 1 && has_own_kernels()) return quantize_row_in_avx512(x, depth, given, codes);
+  if (code_bytes == 1 && takes_avx512()) return quantize_row_in_avx512(x, depth, given, codes);
   return FOVEA_DISPATCH(KernelOp::kLinear, quantized_bfloat16_row)(x, depth, given, code_bytes,
                                                                    codes);
 }
@@ -323,7 +323,7 @@ void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
 }
 void finish_rows(const Int8Sums& sums, const Int8Columns& columns,
                  const Int8Results<uint16_t>& results) {
-  if (has_own_kernels()) return finish_rows_in_avx512(sums, columns, results);
+  if (takes_avx512()) return finish_rows_in_avx512(sums, columns, results);
   FOVEA_DISPATCH(KernelOp::kLinear, finish_in_bfloat16)(sums, columns, results);
 }
 

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "fovea/kernels/cpu/int8_blocks.h"
 
 namespace fovea::kernels::cpu {
+
+// Of a row where something is not finite.
+inline constexpr Int8Row kNoInt8Row = {std::numeric_limits<float>::quiet_NaN(), 0};
 
 // Values of T are float32, or bfloat16 by its bits (uint16_t).
 
