@@ -21,9 +21,10 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The most queries and keys of a block: whole strips, and whole blocks of rows. A photograph's 197
-// tokens are one block of keys, whose scores lie in the second-level cache.
-constexpr int64_t kQueries = 60, kKeys = 224;
+// The most queries and keys of a block: whole blocks of rows, as many as a strip has columns, and
+// whole strips. A photograph's 197 tokens are one block of keys, whose scores lie in the
+// second-level cache.
+constexpr int64_t kQueries = 66, kKeys = kStripVectors == 4 ? 256 : 224;
 // Rows of scores are an odd number of cache lines apart, so that those of one column do not all
 // fall into the same few lines of the cache.
 constexpr int64_t kScoreStride = kKeys + 16;
@@ -37,7 +38,7 @@ HWY_INLINE int64_t padded(int64_t count, int64_t unit = kLanes) {
 // Queries of a block, of `count` in all: as even as whole blocks of rows allow.
 HWY_INLINE int64_t num_queries(int64_t count) {
   const int64_t blocks = (count + kQueries - 1) / kQueries;
-  return padded((count + blocks - 1) / blocks, 12);
+  return padded((count + blocks - 1) / blocks, kBlockRows);
 }
 
 // What both passes have at hand. The buffers of a block of queries come one behind another.

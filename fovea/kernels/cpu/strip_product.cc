@@ -11,9 +11,9 @@
 namespace fovea::kernels::cpu {
 namespace {
 
-// Values of a strip's stretch that stays in the first-level cache while all rows come by, 24 KiB,
-// and of rows of that depth that leave the second-level one room, 216 KiB.
-constexpr int64_t kStripValues = 6144, kRowsValues = 55296;
+// The depth of a stretch of strips and rows. A strip's stretch (AVX2: 24 KiB; AVX-512: 96 KiB,
+// which sums that are begun more often cost more than) stays in the caches while all rows come by.
+constexpr int64_t kMostDepth = 384;
 
 // Working memory of a thread.
 struct StripScratch {
@@ -44,27 +44,36 @@ class StripProduct {
   }
 
  private:
-  // Which cuts are made is for speed alone: no bit depends on them.
-  void cut() {
-    constexpr int64_t kLeastWork = int64_t{1} << 18;  // products of a part
-    constexpr int64_t kLeastStrips = 2;
-    // A transposed factor is packed once for each part across.
-    const int64_t parts_of_thread = first_.is_transposed ? 4 : 8;
-    rows_ = parts_of(parts_of(sizes_.rows, parts_of(sizes_.rows, kRowsValues / depth_of_strip())),
-                     block_) *
-            block_;
-    down_ = parts_of(sizes_.rows, rows_);
-    const int64_t work = sizes_.rows * sizes_.columns * sizes_.depth;
-    const int64_t wanted =
-        std::min(parts_of_thread * at::get_num_threads(), std::max<int64_t>(1, work / kLeastWork));
-    across_ = std::clamp<int64_t>(parts_of(wanted, down_), 1,
-                                  std::max<int64_t>(1, strips_ / kLeastStrips));
+  // Rows of a part: 216 KiB of a stretch's depth, which leave the second-level cache room. A
+  // transposed factor is packed once for each part across, twice as many rows where that cache has
+  // 1 MiB and more.
+  int64_t most_rows() const {
+    constexpr int64_t kWidthOfAvx512 = 64;
+    return first_.is_transposed && width_ == kWidthOfAvx512 ? 288 : 144;
   }
 
-  int64_t depth_of_strip() const { return kStripValues / width_; }
+  // Which cuts are made is for speed alone: no bit depends on them.
+  void cut() {
+    constexpr int64_t kLeastWork = int64_t{1} << 18;         // products of a part
+    constexpr int64_t kLeastColumns = 32, kLeastBlocks = 4;  // of a part
+    const int64_t threads = at::get_num_threads();
+    const int64_t most =
+        std::max<int64_t>(1, sizes_.rows * sizes_.columns * sizes_.depth / kLeastWork);
+    const int64_t most_across =
+        std::max<int64_t>(1, sizes_.columns / std::max(kLeastColumns, width_));
+    // Where there are too few columns for all threads, rows are cut further.
+    const int64_t least_down = std::min(parts_of(std::min(2 * threads, most), most_across),
+                                        parts_of(sizes_.rows, kLeastBlocks * block_));
+    const int64_t down = std::max(parts_of(sizes_.rows, most_rows()), least_down);
+    rows_ = parts_of(parts_of(sizes_.rows, down), block_) * block_;
+    down_ = parts_of(sizes_.rows, rows_);
+    const int64_t wanted = std::min((first_.is_transposed ? 2 : 8) * threads, most);
+    across_ = std::clamp<int64_t>(parts_of(wanted, down_), 1, most_across);
+  }
 
-  // A strip that several parts need is packed once.
-  bool packs_before() const { return down_ > 1; }
+  // Packing a strip once for all parts that need it writes it to memory, which costs more than
+  // packing it twice.
+  bool packs_before() const { return down_ > (second_.is_transposed ? 1 : 2); }
 
   StripRange strip_columns(int64_t strip) const {
     return {strip * width_, std::min(width_, sizes_.columns - strip * width_)};
@@ -81,7 +90,9 @@ class StripProduct {
       whole = count / block_ * block_;
     }
     if (whole == count) return rows;
-    auto* packed = scratch.blocks.reserve(parts_of(count - whole, block_) * block_ * depth.count);
+    rows.packed_together = packed_together(first_);
+    auto* packed = scratch.blocks.reserve(parts_of(count - whole, rows.packed_together) *
+                                          rows.packed_together * depth.count);
     pack_blocks(first_, {begin + whole, count - whole}, depth, packed);
     rows.packed = packed;
     return rows;
@@ -169,8 +180,7 @@ class StripProduct {
   int64_t width_ = strip_width(), block_ = block_rows();
   int64_t strips_ = parts_of(sizes_.columns, width_);
   // Of a stretch.
-  int64_t most_depth_ =
-      strip_depth(parts_of(sizes_.depth, parts_of(sizes_.depth, depth_of_strip())));
+  int64_t most_depth_ = strip_depth(parts_of(sizes_.depth, parts_of(sizes_.depth, kMostDepth)));
   int64_t rows_ = 0;               // of a part
   int64_t down_ = 1, across_ = 1;  // parts of rows and of columns
 };

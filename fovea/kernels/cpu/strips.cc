@@ -24,10 +24,17 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kMostWidth = 32;
+constexpr int64_t kMostWidth = 64;
 
 int64_t width_of_strip() { return strip_columns(); }
 int64_t rows_of_block() { return kBlockRows; }
+
+// Rows of a transposed factor that are packed side by side: of vectors, and of blocks.
+constexpr int64_t kTransposedRows = 24;
+static_assert(kTransposedRows % kBlockRows == 0);
+int64_t rows_packed_together(bool is_transposed) {
+  return is_transposed ? kTransposedRows : kBlockRows;
+}
 
 // A strip whose columns are rows of the memory that it is packed from, four values of each at a
 // time; those that are not there come from zeros.
@@ -82,16 +89,20 @@ void pack_some_blocks(const FloatFactor& first, const StripRange& rows, const St
 // Values of all rows that lie side by side: a step in depth at a time.
 void pack_transposed_blocks(const FloatFactor& first, const StripRange& rows,
                             const StripRange& depth, float* to) {
-  const int64_t block_values = depth.count * kBlockRows;
-  const int64_t whole = rows.count / kBlockRows * kBlockRows;
-  for (int64_t i = 0; i < depth.count; ++i, to += kBlockRows) {
+  const hn::CappedTag<float, 8> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t size = depth.count * kTransposedRows;
+  const int64_t whole = rows.count / kTransposedRows * kTransposedRows;
+  for (int64_t i = 0; i < depth.count; ++i, to += kTransposedRows) {
     const auto* from = first.data + (depth.begin + i) * first.stride + rows.begin;
-    float* block = to;
-    for (int64_t row = 0; row < whole; row += kBlockRows, block += block_values) {
-      std::memcpy(block, from + row, kBlockRows * sizeof(float));
+    float* line = to;
+    for (int64_t row = 0; row < whole; row += kTransposedRows, line += size) {
+      for (int64_t r = 0; r < kTransposedRows; r += lanes) {
+        hn::StoreU(hn::LoadU(d, from + row + r), d, line + r);
+      }
     }
-    for (int64_t r = 0; whole < rows.count && r < kBlockRows; ++r) {
-      block[r] = whole + r < rows.count ? from[whole + r] : 0.0f;
+    for (int64_t r = 0; whole < rows.count && r < kTransposedRows; ++r) {
+      line[r] = whole + r < rows.count ? from[whole + r] : 0.0f;
     }
   }
 }
@@ -131,30 +142,30 @@ HWY_INLINE void prefetch_block(const StripSums& sums) {
   }
 }
 
-// Of whole blocks and strips. In functions of their own: all in one, the compiler keeps some of the
-// sums in memory.
-template <class First, class Store>
+// Of whole blocks. In functions of their own: all in one, the compiler keeps some of the sums in
+// memory.
+template <int Vectors, class First, class Store>
 HWY_NOINLINE void multiply_and_store(First a, const float* strip, int64_t depth, RowsStart start,
                                      Store store) {
-  multiply_block<kBlockRows, 2>(a, strip, depth, start, store);
+  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store);
 }
 
-template <class First>
+template <int Vectors, class First>
 HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums) {
   prefetch_block(sums);
   const RowsStart start{sums.from.data, sums.from.stride};
   const Sums to{sums.to, sums.stride};
   if (sums.residual.data) {
-    multiply_and_store(a, strip, depth, start, StoreWithResidual{to, sums.residual});
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual});
   } else if (sums.gelu) {
-    multiply_and_store(a, strip, depth, start, StoreWithGelu{to, sums.gelu});
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu});
   } else {
-    multiply_and_store(a, strip, depth, start, StoreSums{to});
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to});
   }
 }
 
 // Of `rows` rows and sums.columns columns, beside which there is no memory to read or write.
-template <class First>
+template <int Vectors, class First>
 void multiply_part(First a, int64_t rows, const float* strip, int64_t depth,
                    const StripSums& sums) {
   constexpr int64_t kValues = kBlockRows * kMostWidth;
@@ -177,7 +188,7 @@ void multiply_part(First a, int64_t rows, const float* strip, int64_t depth,
     part.residual = {residual, width};
   }
   if (sums.gelu) part.gelu = gelu;
-  multiply_whole(a, strip, depth, part);
+  multiply_whole<Vectors>(a, strip, depth, part);
   give(to, sums.to);
   if (sums.gelu) give(gelu, sums.gelu);
 }
@@ -194,11 +205,13 @@ HWY_INLINE StripSums from_row(const StripSums& sums, int64_t row) {
 template <class First>
 HWY_INLINE void multiply_rows(First a, int64_t rows, const float* strip, int64_t depth,
                               const StripSums& sums) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(Tag()));
   if (rows == kBlockRows && sums.columns == strip_columns()) {
-    multiply_whole(a, strip, depth, sums);
-  } else {
-    multiply_part(a, rows, strip, depth, sums);
+    return multiply_whole<kStripVectors>(a, strip, depth, sums);
   }
+  with_vectors((sums.columns + lanes - 1) / lanes, [&](auto vectors) {
+    multiply_part<decltype(vectors)::value>(a, rows, strip, depth, sums);
+  });
 }
 
 // Brings the next strip into the second-level cache, a part with each block.
@@ -229,10 +242,11 @@ void multiply_one_strip(const BlocksOfRows& first, const PackedStrip& strip, con
     multiply_rows(Lines{first.rows + row * first.stride, first.stride}, kBlockRows, strip.data,
                   strip.depth, from_row(sums, row));
   }
-  const auto* packed = first.packed;
-  for (; row < first.count; row += kBlockRows, packed += strip.depth * kBlockRows) {
+  for (int64_t at = 0; row < first.count; row += kBlockRows, at += kBlockRows) {
+    const int64_t beside = at % first.packed_together;
+    const auto* packed = first.packed + (at - beside) * strip.depth + beside;
     coming.bring_part();
-    multiply_rows(TransposedLines{packed, kBlockRows},
+    multiply_rows(TransposedLines{packed, first.packed_together},
                   std::min<int64_t>(kBlockRows, first.count - row), strip.data, strip.depth,
                   from_row(sums, row));
   }
@@ -247,12 +261,17 @@ namespace fovea::kernels::cpu {
 
 HWY_EXPORT(width_of_strip);
 HWY_EXPORT(rows_of_block);
+HWY_EXPORT(rows_packed_together);
 HWY_EXPORT(pack_one_strip);
 HWY_EXPORT(pack_all_blocks);
 HWY_EXPORT(multiply_one_strip);
 
 int64_t strip_width() { return FOVEA_DISPATCH(KernelOp::kLinear, width_of_strip)(); }
 int64_t block_rows() { return FOVEA_DISPATCH(KernelOp::kLinear, rows_of_block)(); }
+
+int64_t packed_together(const FloatFactor& first) {
+  return FOVEA_DISPATCH(KernelOp::kLinear, rows_packed_together)(first.is_transposed);
+}
 
 void pack_strip(const FloatFactor& second, const StripRange& columns, const StripRange& depth,
                 float* to) {

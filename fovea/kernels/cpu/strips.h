@@ -8,11 +8,11 @@ namespace fovea::kernels::cpu {
 
 // Note [Strips]
 // The columns of a second factor [depth, columns] are packed by strips, as many as two vectors hold
-// (AVX2: 16, AVX-512: 32): [strips, strip_depth(depth), strip_width()], what is not there zero. The
-// rows of the first factor come in blocks whose sums, with those columns, stand in registers
-// (block_rows(): 6 and 12). A block is read where it lies, value by value in each of its rows, or
-// packed, [depth, block_rows()]: of a factor that is stored transposed, and of the last rows where
-// they are fewer.
+// or, of AVX-512, four (AVX2: 16, AVX-512: 64): [strips, strip_depth(depth), strip_width()], what
+// is not there zero. The rows of the first factor come in blocks whose sums, with those columns,
+// stand in registers (block_rows(): 6). A block is read where it lies, value by value in each of
+// its rows, or packed (pack_blocks): of a factor that is stored transposed, and of the last rows
+// where they are fewer.
 //
 // A sum begins at its bias and is taken in the order of the inner dim, whatever it is cut into, so
 // threads and cuts do not change its bits.
@@ -39,7 +39,11 @@ struct StripRange {
 void pack_strip(const FloatFactor& second, const StripRange& columns, const StripRange& depth,
                 float* to);
 
-// Packs the rows `rows` of a first factor. to: [blocks, depth.count, block_rows()].
+// How many rows of a first factor are packed side by side, whole blocks: of a transposed one as
+// many as are copied at a time.
+int64_t packed_together(const FloatFactor& first);
+// Packs the rows `rows` of a first factor. to: [parts, depth.count, packed_together(first)], what
+// is not there zero.
 void pack_blocks(const FloatFactor& first, const StripRange& rows, const StripRange& depth,
                  float* to);
 
@@ -47,8 +51,9 @@ void pack_blocks(const FloatFactor& first, const StripRange& rows, const StripRa
 struct BlocksOfRows {
   const float* rows = nullptr;  // null: all are packed
   int64_t stride = 0;
-  const float* packed = nullptr;  // those that rows has not
-  int64_t count = 0;              // of rows, all together
+  const float* packed = nullptr;  // those that rows has not, as pack_blocks packs them
+  int64_t packed_together = 0;
+  int64_t count = 0;  // of rows, all together
 };
 
 // Rows of values that lie `stride` apart; 0: one row for all.
