@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cpu/product_sizes.h"
 
 // Compiled once for each instruction set by Highway, which picks the best one at run time.
 #undef HWY_TARGET_INCLUDE
@@ -135,39 +136,58 @@ struct StoreWithGelu {
 };
 
 // What a block is written to, and what is added to it, comes while it is multiplied.
+template <int Vectors>
 HWY_INLINE void prefetch_block(const StripSums& sums) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(Tag()));
   for (int64_t r = 0; r < kBlockRows; ++r) {
-    hwy::Prefetch(sums.to + r * sums.stride);
-    if (sums.residual.data) hwy::Prefetch(sums.residual.data + r * sums.residual.stride);
+    for (int64_t v = 0; v < Vectors; ++v) {
+      hwy::Prefetch(sums.to + r * sums.stride + v * lanes);
+      if (!sums.residual.data) continue;
+      hwy::Prefetch(sums.residual.data + r * sums.residual.stride + v * lanes);
+    }
   }
 }
+
+// The part of the next strip that comes into the second-level cache while a block is multiplied, a
+// line or less of it at a time: many at once wait for one another, and the block with them.
+struct ComingBytes {
+  const char* at;
+  int64_t at_a_time;
+
+  HWY_INLINE void operator()() {
+    __builtin_prefetch(at, /*rw=*/0, /*locality=*/2);
+    at += at_a_time;
+  }
+};
 
 // Of whole blocks. In functions of their own: all in one, the compiler keeps some of the sums in
 // memory.
 template <int Vectors, class First, class Store>
 HWY_NOINLINE void multiply_and_store(First a, const float* strip, int64_t depth, RowsStart start,
-                                     Store store) {
-  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store);
+                                     Store store, ComingBytes coming) {
+  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, coming);
 }
 
 template <int Vectors, class First>
-HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums) {
-  prefetch_block(sums);
+HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums,
+                               const ComingBytes& coming) {
+  prefetch_block<Vectors>(sums);
   const RowsStart start{sums.from.data, sums.from.stride};
   const Sums to{sums.to, sums.stride};
   if (sums.residual.data) {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual});
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual},
+                                coming);
   } else if (sums.gelu) {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu});
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu}, coming);
   } else {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to});
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to}, coming);
   }
 }
 
 // Of `rows` rows and sums.columns columns, beside which there is no memory to read or write.
 template <int Vectors, class First>
-void multiply_part(First a, int64_t rows, const float* strip, int64_t depth,
-                   const StripSums& sums) {
+void multiply_part(First a, int64_t rows, const float* strip, int64_t depth, const StripSums& sums,
+                   const ComingBytes& coming) {
   constexpr int64_t kValues = kBlockRows * kMostWidth;
   float begun[kValues] = {}, residual[kValues] = {}, to[kValues], gelu[kValues];
   const int64_t width = strip_columns();
@@ -188,7 +208,7 @@ void multiply_part(First a, int64_t rows, const float* strip, int64_t depth,
     part.residual = {residual, width};
   }
   if (sums.gelu) part.gelu = gelu;
-  multiply_whole<Vectors>(a, strip, depth, part);
+  multiply_whole<Vectors>(a, strip, depth, part, coming);
   give(to, sums.to);
   if (sums.gelu) give(gelu, sums.gelu);
 }
@@ -204,51 +224,52 @@ HWY_INLINE StripSums from_row(const StripSums& sums, int64_t row) {
 
 template <class First>
 HWY_INLINE void multiply_rows(First a, int64_t rows, const float* strip, int64_t depth,
-                              const StripSums& sums) {
+                              const StripSums& sums, const ComingBytes& coming) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(Tag()));
   if (rows == kBlockRows && sums.columns == strip_columns()) {
-    return multiply_whole<kStripVectors>(a, strip, depth, sums);
+    return multiply_whole<kStripVectors>(a, strip, depth, sums, coming);
   }
   with_vectors((sums.columns + lanes - 1) / lanes, [&](auto vectors) {
-    multiply_part<decltype(vectors)::value>(a, rows, strip, depth, sums);
+    multiply_part<decltype(vectors)::value>(a, rows, strip, depth, sums, coming);
   });
 }
 
-// Brings the next strip into the second-level cache, a part with each block.
+// Shares the next strip out to `rows` rows' blocks of `depth` steps.
 class NextStrip {
  public:
-  NextStrip(const PackedStrip& next, int64_t rows)
-      : at_(next.data), end_(next.data + next.depth * strip_columns()) {
-    const int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
-    part_ = (next.depth * strip_columns() / kLine + blocks - 1) / blocks * kLine;
+  // Nothing comes: the strip that is there already.
+  NextStrip(const PackedStrip& strip, const PackedStrip& next, int64_t rows)
+      : at_(reinterpret_cast<const char*>(next.data ? next.data : strip.data)) {
+    constexpr int64_t kLine = 64;
+    const int64_t bytes = next.depth * strip_columns() * int64_t{sizeof(float)};
+    of_block_ = parts_of(bytes, parts_of(rows, kBlockRows));
+    at_a_time_ = std::min(kLine, parts_of(of_block_, std::max<int64_t>(1, strip.depth / 4)));
   }
-  HWY_INLINE void bring_part() {
-    const auto* end = at_ + std::min<int64_t>(part_, end_ - at_);
-    for (; at_ < end; at_ += kLine) __builtin_prefetch(at_, /*rw=*/0, /*locality=*/2);
+  HWY_INLINE ComingBytes of_next_block() {
+    const auto* from = at_;
+    at_ += of_block_;
+    return {from, at_a_time_};
   }
 
  private:
-  static constexpr int64_t kLine = 16;  // values
-  const float *at_, *end_;
-  int64_t part_;
+  const char* at_;
+  int64_t of_block_, at_a_time_;
 };
 
 void multiply_one_strip(const BlocksOfRows& first, const PackedStrip& strip, const StripSums& sums,
                         const PackedStrip& next) {
-  NextStrip coming(next, first.count);
+  NextStrip coming(strip, next, first.count);
   int64_t row = 0;
   for (; first.rows && row + kBlockRows <= first.count; row += kBlockRows) {
-    coming.bring_part();
     multiply_rows(Lines{first.rows + row * first.stride, first.stride}, kBlockRows, strip.data,
-                  strip.depth, from_row(sums, row));
+                  strip.depth, from_row(sums, row), coming.of_next_block());
   }
   for (int64_t at = 0; row < first.count; row += kBlockRows, at += kBlockRows) {
     const int64_t beside = at % first.packed_together;
     const auto* packed = first.packed + (at - beside) * strip.depth + beside;
-    coming.bring_part();
     multiply_rows(TransposedLines{packed, first.packed_together},
                   std::min<int64_t>(kBlockRows, first.count - row), strip.data, strip.depth,
-                  from_row(sums, row));
+                  from_row(sums, row), coming.of_next_block());
   }
 }
 
