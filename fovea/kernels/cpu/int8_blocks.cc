@@ -178,8 +178,7 @@ void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, boo
     case Int8Form::kVnni512:
       return multiply_vnni512(factors, adds, sums);
     case Int8Form::kTiles:
-      return multiply_int8_in_tiles(factors.rows, factors.stride, factors.strip, factors.groups,
-                                    adds, sums);
+      return multiply_int8_in_tiles(factors, adds, sums);
   }
 }
 

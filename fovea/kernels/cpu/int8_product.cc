@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/share_out.h"
+#include "fovea/kernels/cpu/tiles.h"
 
 namespace fovea::kernels::cpu {
 namespace {
@@ -107,35 +108,66 @@ class Int8Product {
     });
   }
 
-  // The results of a part's rows and a strip. A block is finished as soon as its sums are whole:
-  // what it writes goes to memory while the next one is multiplied. sums: [part_rows_, width].
+  // Groups of a strip, which stay in the first-level cache while a part's rows come by.
+  struct Stretch {
+    int64_t begin, count;
+  };
+
+  // The stretch behind this one, of its strip or the next, which lies behind it in memory, shared
+  // out to the steps of `blocks` blocks.
+  ComingLines coming_behind(const uint8_t* stretch, int64_t bytes, int64_t blocks) const {
+    constexpr int64_t kLine = 64;
+    const auto* behind = stretch + bytes;
+    const auto* end = weight_.strips.data() + strips_ * weight_.groups * group_bytes();
+    const int64_t lines = std::min<int64_t>(bytes, end - behind) / kLine;
+    return {behind, parts_of(lines, blocks * steps_behind_first(bytes))};
+  }
+  int64_t steps_behind_first(int64_t bytes) const {
+    return std::max<int64_t>(1, bytes / group_bytes() * layout_.group / kInt8TileDepth - 1);
+  }
+  int64_t group_bytes() const { return layout_.width * Int8Layout::kGroupBytes; }
+
+  // The results of a part's rows and a strip. sums: [part_rows_, width].
   void multiply_strip(const Int8Scope& scope, int64_t row_part, int64_t strip,
                       int32_t* sums) const {
-    constexpr int64_t kMostDepth = 384;  // whose strip stays in the first-level cache
+    constexpr int64_t kMostDepth = 384;
+    const int64_t most = rounded_up(kMostDepth, layout_.depth) / layout_.group;
+    const int64_t even = rounded_up(parts_of(weight_.groups, parts_of(weight_.groups, most)),
+                                    layout_.depth / layout_.group);
+    for (int64_t k = 0; k < weight_.groups; k += even) {
+      multiply_stretch(scope, row_part, strip, {k, std::min(even, weight_.groups - k)}, sums);
+    }
+  }
+
+  // A block is finished as soon as its sums are whole: what it writes goes to memory while the next
+  // one is multiplied.
+  void multiply_stretch(const Int8Scope& scope, int64_t row_part, int64_t strip,
+                        const Stretch& stretch, int32_t* sums) const {
     const int64_t begin = row_part * part_rows_, column = strip * layout_.width;
     const int64_t count = std::min(part_rows_, num_rows_ - begin);
     const auto columns = columns_.part(column, layout_.width);
-    const int64_t most = rounded_up(kMostDepth, layout_.depth) / layout_.group;
-    const auto* rows = codes_.const_data_ptr<uint8_t>() + begin * codes_stride_;
+    const bool is_last = stretch.begin + stretch.count == weight_.groups;
+    const auto* rows = codes_.const_data_ptr<uint8_t>() + begin * codes_stride_ +
+                       stretch.begin * Int8Layout::kGroupBytes;
     const auto* packed =
-        weight_.strips.data() + strip * weight_.groups * layout_.width * Int8Layout::kGroupBytes;
-    for (int64_t k = 0; k < weight_.groups; k += most) {
-      for (int64_t r = 0; r < count; r += layout_.rows) {
-        const int64_t row = begin + r, block_rows = std::min(layout_.rows, count - r);
-        const auto to = results_.part(row, column);
-        const bool is_last = k + most >= weight_.groups;
-        auto* block_sums = sums + r * layout_.width;
-        if (is_last) prefetch(to, block_rows);
-        multiply_int8_block(scope,
-                            {.rows = rows + r * codes_stride_ + k * Int8Layout::kGroupBytes,
-                             .stride = codes_stride_,
-                             .strip = packed + k * layout_.width * Int8Layout::kGroupBytes,
-                             .groups = std::min(most, weight_.groups - k)},
-                            /*adds=*/k > 0, block_sums);
-        if (is_last) {
-          finish_rows({block_sums, layout_.width, rows_.data() + row, block_rows}, columns, to);
-        }
-      }
+        weight_.strips.data() + (strip * weight_.groups + stretch.begin) * group_bytes();
+    const int64_t bytes = stretch.count * group_bytes();
+    auto coming = coming_behind(packed, bytes, parts_of(count, layout_.rows));
+    const int64_t bytes_of_block = coming.at_a_time * 64 * steps_behind_first(bytes);
+    for (int64_t r = 0; r < count; r += layout_.rows, coming.at += bytes_of_block) {
+      const int64_t block_rows = std::min(layout_.rows, count - r);
+      const auto to = results_.part(begin + r, column);
+      auto* block_sums = sums + r * layout_.width;
+      if (is_last) prefetch(to, block_rows);
+      multiply_int8_block(scope,
+                          {.rows = rows + r * codes_stride_,
+                           .stride = codes_stride_,
+                           .strip = packed,
+                           .groups = stretch.count,
+                           .coming = coming},
+                          /*adds=*/stretch.begin > 0, block_sums);
+      if (!is_last) continue;
+      finish_rows({block_sums, layout_.width, rows_.data() + begin + r, block_rows}, columns, to);
     }
   }
 

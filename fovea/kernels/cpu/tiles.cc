@@ -108,13 +108,12 @@ FOVEA_AMX void multiply_panels_in_tiles(const PanelLines& first, const uint16_t*
 
 // A tile of the strip is 16 groups of 16 columns, every other 64 bytes of it. See Note [Order of
 // tiles].
-FOVEA_AMX_INT8 void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride,
-                                           const uint8_t* strip, int64_t groups, bool adds,
-                                           int32_t* sums) {
+FOVEA_AMX_INT8 void multiply_int8_in_tiles(const Int8Factors& factors, bool adds, int32_t* sums) {
   constexpr int64_t kSide = 32, kStripRow = 4 * kSide, kSumsRow = 4 * kSide;
   constexpr int64_t kTileGroups = kInt8TileDepth / 4;
   __asm__ volatile("" ::: "memory");  // as above
   int32_t* const below = sums + kInt8TileRows * kSide;
+  auto [rows, stride, strip, groups, coming] = factors;
   const uint8_t* second = rows + kInt8TileRows * stride;
   if (adds) {
     _tile_loadd(0, sums, kSumsRow);
@@ -143,6 +142,9 @@ FOVEA_AMX_INT8 void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride,
     _tile_dpbusd(3, 5, 7);
     _tile_loadd(5, second, stride);
     _tile_loadd(7, strip + kTileRowBytes, kStripRow);
+    for (int64_t n = 0; n < coming.at_a_time; ++n, coming.at += kTileRowBytes) {
+      __builtin_prefetch(coming.at);
+    }
   }
   _tile_dpbusd(0, 4, 6);
   _tile_dpbusd(2, 5, 6);
@@ -174,9 +176,7 @@ void multiply_panels_in_tiles(const PanelLines&, const uint16_t*, const PanelExt
                               float*) {
   refuse_tiles();
 }
-void multiply_int8_in_tiles(const uint8_t*, int64_t, const uint8_t*, int64_t, bool, int32_t*) {
-  refuse_tiles();
-}
+void multiply_int8_in_tiles(const Int8Factors&, bool, int32_t*) { refuse_tiles(); }
 
 }  // namespace fovea::kernels::cpu
 

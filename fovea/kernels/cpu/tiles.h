@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "fovea/kernels/cpu/int8_blocks.h"
 #include "fovea/kernels/cpu/panels.h"
 
 namespace fovea::kernels::cpu {
@@ -16,11 +17,9 @@ void release_tiles();
 void multiply_panels_in_tiles(const PanelLines& first, const uint16_t* second,
                               const PanelExtent& extent, bool adds, float* block);
 
-// A block of a product of 8-bit integers (multiply_int8_block of int8_blocks.h), of processors that
-// have AMX with these: 32 rows of codes and a strip of 32 columns, `groups` of four codes deep, a
-// multiple of a tile's depth.
+// multiply_int8_block (int8_blocks.h) of processors that have AMX with 8-bit integers: 32 rows of
+// codes and a strip of 32 columns, a multiple of a tile's depth.
 inline constexpr int64_t kInt8TileRows = 16, kInt8TileDepth = 64;
-void multiply_int8_in_tiles(const uint8_t* rows, int64_t stride, const uint8_t* strip,
-                            int64_t groups, bool adds, int32_t* sums);
+void multiply_int8_in_tiles(const Int8Factors& factors, bool adds, int32_t* sums);
 
 }  // namespace fovea::kernels::cpu
