@@ -292,7 +292,7 @@ TEST_F(PanelProductTest, VectorsAddWhatTheFactorsSay) {
     const auto expected = part(a.to(at::kDouble).matmul(b.to(at::kDouble)));
     found.fill_(std::numeric_limits<float>::quiet_NaN());
     for (const bool adds : {false, true}) {
-      cpu::multiply_panels(scope, {first.data()}, second.data(), {depth, lines, columns}, adds,
+      cpu::multiply_panels(scope, {first.data()}, {second.data()}, {depth, lines, columns}, adds,
                            sums);
       support::expect_close(part(found), adds ? 2 * expected : expected, at::kFloat, "product");
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fovea/kernels/cpu/coming_lines.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/int8_range.h"
 
@@ -73,13 +74,6 @@ class Int8Scope {
   Int8Form form_;
 };
 
-// What comes into the first-level cache while a block is multiplied: so many cache lines with each
-// step of a tile's depth behind the first one. Forms that take longer for a block leave that to the
-// processor.
-struct ComingLines {
-  const uint8_t* at = nullptr;
-  int64_t at_a_time = 0;
-};
 // sums: [rows, width] = (adds ? sums : 0) + the product of a whole block of rows, `stride` bytes
 // apart, and a strip, both of `groups` groups, at a cache line, a multiple of the layout's depth.
 struct Int8Factors {
@@ -87,7 +81,7 @@ struct Int8Factors {
   int64_t stride;
   const uint8_t* strip;
   int64_t groups;
-  ComingLines coming = {};
+  ComingLines coming = {};  // steps are of a tile's depth; other forms leave it to the processor
 };
 void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, bool adds,
                          int32_t* sums);

@@ -113,17 +113,13 @@ class Int8Product {
     int64_t begin, count;
   };
 
-  // The stretch behind this one, of its strip or the next, which lies behind it in memory, shared
-  // out to the steps of `blocks` blocks.
-  ComingLines coming_behind(const uint8_t* stretch, int64_t bytes, int64_t blocks) const {
-    constexpr int64_t kLine = 64;
-    const auto* behind = stretch + bytes;
+  // Of the stretch behind this one, of its strip or the next, which lies behind it in memory: what
+  // comes with the first of `blocks` blocks of `steps` steps.
+  ComingLines coming_behind(const uint8_t* stretch, int64_t bytes, int64_t blocks,
+                            int64_t steps) const {
+    const auto* next = stretch + bytes;
     const auto* end = weight_.strips.data() + strips_ * weight_.groups * group_bytes();
-    const int64_t lines = std::min<int64_t>(bytes, end - behind) / kLine;
-    return {behind, parts_of(lines, blocks * steps_behind_first(bytes))};
-  }
-  int64_t steps_behind_first(int64_t bytes) const {
-    return std::max<int64_t>(1, bytes / group_bytes() * layout_.group / kInt8TileDepth - 1);
+    return ComingLines::of(next, parts_of(std::min<int64_t>(bytes, end - next), blocks), steps);
   }
   int64_t group_bytes() const { return layout_.width * Int8Layout::kGroupBytes; }
 
@@ -152,9 +148,9 @@ class Int8Product {
     const auto* packed =
         weight_.strips.data() + (strip * weight_.groups + stretch.begin) * group_bytes();
     const int64_t bytes = stretch.count * group_bytes();
-    auto coming = coming_behind(packed, bytes, parts_of(count, layout_.rows));
-    const int64_t bytes_of_block = coming.at_a_time * 64 * steps_behind_first(bytes);
-    for (int64_t r = 0; r < count; r += layout_.rows, coming.at += bytes_of_block) {
+    const int64_t steps = parts_of(stretch.count * layout_.group, kInt8TileDepth);
+    auto coming = coming_behind(packed, bytes, parts_of(count, layout_.rows), steps);
+    for (int64_t r = 0; r < count; r += layout_.rows, coming.pass(steps - 1)) {
       const int64_t block_rows = std::min(layout_.rows, count - r);
       const auto to = results_.part(begin + r, column);
       auto* block_sums = sums + r * layout_.width;

@@ -146,7 +146,7 @@ struct Head {
   void multiply_columns(const uint16_t* lines, int64_t of, const uint16_t* columns,
                         float* to) const {
     for (int64_t panel = 0; panel < n; ++panel) {
-      multiply_panels(scope, {lines}, columns + panel * k * kStepValues,
+      multiply_panels(scope, {lines}, {columns + panel * k * kStepValues},
                       {.depth = K, .lines = tokens(of), .columns = tokens(panel)}, false,
                       to + panel * kBlockValues);
     }
@@ -166,7 +166,7 @@ struct Head {
     auto* block = s.out.reserve(kBlockValues);
     for (int64_t i = 0; i < k; ++i) {
       const auto columns = std::min(kBlockSide, K - i * kBlockSide);
-      multiply_panels(scope, {lines}, rows + i * n * kStepValues,
+      multiply_panels(scope, {lines}, {rows + i * n * kStepValues},
                       {.depth = N, .lines = tokens(panel), .columns = columns}, false, block);
       store_block(block, {.data = to.data + panel * kBlockSide * to.stride + i * kBlockSide,
                           .stride = to.stride,

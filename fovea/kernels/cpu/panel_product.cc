@@ -219,29 +219,29 @@ class Product {
         const auto num_lines = part_of_block(sizes_.rows, begin + i);
         for (int64_t panel = from; panel < to; ++panel) {
           const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
-          prefetch_next(panel, panels.to, at_once, i, count, steps);
           auto* block = block_of(panel, i);
           const auto target =
               target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide);
           const bool is_last = steps.first + steps.count == steps_;
           if (is_last) prefetch_residual(target);
-          multiply_panels(scope, lines, second,
-                          {.depth = steps.count * kBlockSide, .lines = num_lines}, steps.first > 0,
-                          block);
+          multiply_panels(
+              scope, lines, {second, coming(panel + at_once, panels.to, i, count, steps)},
+              {.depth = steps.count * kBlockSide, .lines = num_lines}, steps.first > 0, block);
           if (is_last) store_block(block, target);
         }
       }
     }
   }
 
-  // Panels of the second factor come while those before them are used, a part at each product.
-  void prefetch_next(int64_t panel, int64_t end, int64_t ahead, int64_t i, int64_t count,
+  // Panels of the second factor come while those before them are used: with product i of `count`
+  // that many steps of panel `panel`, if that is before `end`.
+  ComingLines coming(int64_t panel, int64_t end, int64_t i, int64_t count,
                      const Steps& steps) const {
-    const auto part = (steps.count + count - 1) / count;
-    if (panel + ahead >= end || i * part >= steps.count) return;
-    prefetch_panel(
-        second_.packed + ((panel + ahead) * steps_ + steps.first + i * part) * kStepValues,
-        std::min(part, steps.count - i * part));
+    constexpr int64_t kStepBytes = kStepValues * sizeof(uint16_t);
+    const auto part = (steps.count + count - 1) / count, begin = i * part;
+    if (panel >= end || begin >= steps.count) return {};
+    return ComingLines::of(second_.packed + (panel * steps_ + steps.first + begin) * kStepValues,
+                           std::min(part, steps.count - begin) * kStepBytes, steps.count);
   }
 
   PanelUnit unit_;

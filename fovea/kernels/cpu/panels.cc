@@ -212,13 +212,6 @@ void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
 
 namespace fovea::kernels::cpu {
 
-void prefetch_panel(const uint16_t* panel, int64_t steps) {
-  constexpr int64_t kLine = 32;
-  for (int64_t i = 0; i < steps * kStepValues; i += kLine) {
-    __builtin_prefetch(panel + i, /*rw=*/0, /*locality=*/2);
-  }
-}
-
 void prefetch_residual(const BlockTarget& to) {
   if (!to.residual) return;
   for (int64_t i = 0; i < to.rows; ++i) {
@@ -228,11 +221,21 @@ void prefetch_residual(const BlockTarget& to) {
 
 PanelUnit best_panel_unit() { return has_amx() ? PanelUnit::kTiles : PanelUnit::kVectors; }
 
-void multiply_panels(const PanelScope& scope, const PanelLines& first, const uint16_t* second,
+namespace {
+
+// Blocks take so long in vectors that what comes may do so at once.
+void bring_all(ComingLines coming, int64_t steps) {
+  for (int64_t step = 1; step < steps; ++step) coming.bring<2>();
+}
+
+}  // namespace
+
+void multiply_panels(const PanelScope& scope, const PanelLines& first, const SecondPanel& second,
                      const PanelExtent& extent, bool adds, float* block) {
   switch (scope.unit()) {
     case PanelUnit::kVectors:
-      return multiply_panels_in_vectors(first, second, extent, adds, block);
+      bring_all(second.coming, num_blocks(extent.depth));
+      return multiply_panels_in_vectors(first, second.data, extent, adds, block);
     case PanelUnit::kTiles:
       return multiply_panels_in_tiles(first, second, extent, adds, block);
   }

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "fovea/kernels/cpu/coming_lines.h"
+
 namespace fovea::kernels::cpu {
 
 // Note [Panels]
@@ -74,9 +76,6 @@ void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t fir
 // panel of a first factor.
 void sum_lines(const uint16_t* panel, int64_t steps, int64_t lines, bool adds, float* sums);
 
-// Asks for a panel of `steps` steps, or a part of it, to come into the second-level cache.
-void prefetch_panel(const uint16_t* panel, int64_t steps);
-
 // What is wanted of a product of two panels: sums over the first `depth` values, of the first
 // `lines` lines with the first `columns` columns. All above 0.
 struct PanelExtent {
@@ -96,10 +95,16 @@ inline int64_t rows_at_once(PanelUnit unit) {
   return unit == PanelUnit::kTiles ? kBlockSide : kLinesAtOnce;
 }
 
+// A packed panel of a second factor.
+struct SecondPanel {
+  const uint16_t* data;
+  ComingLines coming = {};
+};
+
 // block: [32, 32] = (adds ? block : 0) + the product of two panels. What is not wanted of it may be
 // left as it is, so it may be anything; the rest of the last step in depth has to be zero in both.
 // Sums are the same bits wherever lines lie.
-void multiply_panels(const PanelScope& scope, const PanelLines& first, const uint16_t* second,
+void multiply_panels(const PanelScope& scope, const PanelLines& first, const SecondPanel& second,
                      const PanelExtent& extent, bool adds, float* block);
 
 // Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values

@@ -45,8 +45,9 @@ namespace {
 
 // kHasBelow, kHasRight: whether the lines, or the columns, behind the first 16 are wanted.
 template <bool kHasBelow, bool kHasRight>
-FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const uint16_t* second, int64_t steps,
+FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const SecondPanel& panel, int64_t steps,
                                  bool adds, float* block) {
+  auto [second, coming] = panel;
   constexpr int kRow = kBlockSide * sizeof(float);
   const auto* lines = first.data;
   const int64_t row_bytes = first.stride * int64_t{sizeof(uint16_t)};
@@ -80,6 +81,7 @@ FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const uint16_t* second
     if constexpr (kHasBelow && kHasRight) _tile_dpbf16ps(3, 5, 7);
     if constexpr (kHasBelow) _tile_loadd(5, lines + below_lines, row_bytes);
     if constexpr (kHasRight) _tile_loadd(7, second + kTileValues, kTileRowBytes);
+    coming.bring<2>();
   }
   _tile_dpbf16ps(0, 4, 6);
   if constexpr (kHasBelow) _tile_dpbf16ps(2, 5, 6);
@@ -93,7 +95,7 @@ FOVEA_AMX void multiply_in_tiles(const PanelLines& first, const uint16_t* second
 
 }  // namespace
 
-FOVEA_AMX void multiply_panels_in_tiles(const PanelLines& first, const uint16_t* second,
+FOVEA_AMX void multiply_panels_in_tiles(const PanelLines& first, const SecondPanel& second,
                                         const PanelExtent& extent, bool adds, float* block) {
   const int64_t steps = num_blocks(extent.depth);
   if (extent.lines > kTileRows) {
@@ -142,9 +144,7 @@ FOVEA_AMX_INT8 void multiply_int8_in_tiles(const Int8Factors& factors, bool adds
     _tile_dpbusd(3, 5, 7);
     _tile_loadd(5, second, stride);
     _tile_loadd(7, strip + kTileRowBytes, kStripRow);
-    for (int64_t n = 0; n < coming.at_a_time; ++n, coming.at += kTileRowBytes) {
-      __builtin_prefetch(coming.at);
-    }
+    coming.bring<3>();
   }
   _tile_dpbusd(0, 4, 6);
   _tile_dpbusd(2, 5, 6);
@@ -172,7 +172,7 @@ namespace {
 
 void configure_tiles() { refuse_tiles(); }
 void release_tiles() { refuse_tiles(); }
-void multiply_panels_in_tiles(const PanelLines&, const uint16_t*, const PanelExtent&, bool,
+void multiply_panels_in_tiles(const PanelLines&, const SecondPanel&, const PanelExtent&, bool,
                               float*) {
   refuse_tiles();
 }

@@ -14,7 +14,7 @@ void configure_tiles();
 void release_tiles();
 
 // multiply_panels (panels.h) on tile registers, of which those that nothing is wanted of rest.
-void multiply_panels_in_tiles(const PanelLines& first, const uint16_t* second,
+void multiply_panels_in_tiles(const PanelLines& first, const SecondPanel& second,
                               const PanelExtent& extent, bool adds, float* block);
 
 // multiply_int8_block (int8_blocks.h) of processors that have AMX with 8-bit integers: 32 rows of
