@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fovea/kernels/cpu/coming_lines.h"
+#include "fovea/kernels/cpu/coming_bytes.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/int8_range.h"
 
@@ -81,7 +81,7 @@ struct Int8Factors {
   int64_t stride;
   const uint8_t* strip;
   int64_t groups;
-  ComingLines coming = {};  // steps are of a tile's depth; other forms leave it to the processor
+  ComingBytes coming = {};  // steps are of a tile's depth; other forms leave it to the processor
 };
 void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, bool adds,
                          int32_t* sums);

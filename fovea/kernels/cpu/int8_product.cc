@@ -115,11 +115,11 @@ class Int8Product {
 
   // Of the stretch behind this one, of its strip or the next, which lies behind it in memory: what
   // comes with the first of `blocks` blocks of `steps` steps.
-  ComingLines coming_behind(const uint8_t* stretch, int64_t bytes, int64_t blocks,
+  ComingBytes coming_behind(const uint8_t* stretch, int64_t bytes, int64_t blocks,
                             int64_t steps) const {
     const auto* next = stretch + bytes;
     const auto* end = weight_.strips.data() + strips_ * weight_.groups * group_bytes();
-    return ComingLines::of(next, parts_of(std::min<int64_t>(bytes, end - next), blocks), steps);
+    return ComingBytes::of(next, parts_of(std::min<int64_t>(bytes, end - next), blocks), steps - 1);
   }
   int64_t group_bytes() const { return layout_.width * Int8Layout::kGroupBytes; }
 

@@ -235,13 +235,13 @@ class Product {
 
   // Panels of the second factor come while those before them are used: with product i of `count`
   // that many steps of panel `panel`, if that is before `end`.
-  ComingLines coming(int64_t panel, int64_t end, int64_t i, int64_t count,
+  ComingBytes coming(int64_t panel, int64_t end, int64_t i, int64_t count,
                      const Steps& steps) const {
     constexpr int64_t kStepBytes = kStepValues * sizeof(uint16_t);
-    const auto part = (steps.count + count - 1) / count, begin = i * part;
+    const auto part = parts_of(steps.count, count), begin = i * part;
     if (panel >= end || begin >= steps.count) return {};
-    return ComingLines::of(second_.packed + (panel * steps_ + steps.first + begin) * kStepValues,
-                           std::min(part, steps.count - begin) * kStepBytes, steps.count);
+    return ComingBytes::of(second_.packed + (panel * steps_ + steps.first + begin) * kStepValues,
+                           std::min(part, steps.count - begin) * kStepBytes, steps.count - 1);
   }
 
   PanelUnit unit_;

@@ -224,7 +224,7 @@ PanelUnit best_panel_unit() { return has_amx() ? PanelUnit::kTiles : PanelUnit::
 namespace {
 
 // Blocks take so long in vectors that what comes may do so at once.
-void bring_all(ComingLines coming, int64_t steps) {
+void bring_all(ComingBytes coming, int64_t steps) {
   for (int64_t step = 1; step < steps; ++step) coming.bring<2>();
 }
 

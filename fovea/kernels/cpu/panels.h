@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "fovea/kernels/cpu/coming_lines.h"
+#include "fovea/kernels/cpu/coming_bytes.h"
 
 namespace fovea::kernels::cpu {
 
@@ -98,7 +98,7 @@ inline int64_t rows_at_once(PanelUnit unit) {
 // A packed panel of a second factor.
 struct SecondPanel {
   const uint16_t* data;
-  ComingLines coming = {};
+  ComingBytes coming = {};
 };
 
 // block: [32, 32] = (adds ? block : 0) + the product of two panels. What is not wanted of it may be

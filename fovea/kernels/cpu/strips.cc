@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "fovea/kernels/cpu/coming_bytes.h"
 #include "fovea/kernels/cpu/norm_rows.h"
 #include "fovea/kernels/cpu/product_sizes.h"
 
@@ -148,16 +149,10 @@ HWY_INLINE void prefetch_block(const StripSums& sums) {
   }
 }
 
-// The part of the next strip that comes into the second-level cache while a block is multiplied, a
-// line or less of it at a time: many at once wait for one another, and the block with them.
-struct ComingBytes {
-  const char* at;
-  int64_t at_a_time;
-
-  HWY_INLINE void operator()() {
-    __builtin_prefetch(at, /*rw=*/0, /*locality=*/2);
-    at += at_a_time;
-  }
+// The part of the next strip that comes while a block is multiplied, with each four steps.
+struct BringNext {
+  ComingBytes coming;
+  HWY_INLINE void operator()() { coming.bring<2>(); }
 };
 
 // Of whole blocks. In functions of their own: all in one, the compiler keeps some of the sums in
@@ -165,7 +160,7 @@ struct ComingBytes {
 template <int Vectors, class First, class Store>
 HWY_NOINLINE void multiply_and_store(First a, const float* strip, int64_t depth, RowsStart start,
                                      Store store, ComingBytes coming) {
-  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, coming);
+  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, BringNext{coming});
 }
 
 template <int Vectors, class First>
@@ -229,47 +224,32 @@ HWY_INLINE void multiply_rows(First a, int64_t rows, const float* strip, int64_t
   if (rows == kBlockRows && sums.columns == strip_columns()) {
     return multiply_whole<kStripVectors>(a, strip, depth, sums, coming);
   }
-  with_vectors((sums.columns + lanes - 1) / lanes, [&](auto vectors) {
+  with_vectors(parts_of(sums.columns, lanes), [&](auto vectors) {
     multiply_part<decltype(vectors)::value>(a, rows, strip, depth, sums, coming);
   });
 }
 
-// Shares the next strip out to `rows` rows' blocks of `depth` steps.
-class NextStrip {
- public:
-  // Nothing comes: the strip that is there already.
-  NextStrip(const PackedStrip& strip, const PackedStrip& next, int64_t rows)
-      : at_(reinterpret_cast<const char*>(next.data ? next.data : strip.data)) {
-    constexpr int64_t kLine = 64;
-    const int64_t bytes = next.depth * strip_columns() * int64_t{sizeof(float)};
-    of_block_ = parts_of(bytes, parts_of(rows, kBlockRows));
-    at_a_time_ = std::min(kLine, parts_of(of_block_, std::max<int64_t>(1, strip.depth / 4)));
-  }
-  HWY_INLINE ComingBytes of_next_block() {
-    const auto* from = at_;
-    at_ += of_block_;
-    return {from, at_a_time_};
-  }
-
- private:
-  const char* at_;
-  int64_t of_block_, at_a_time_;
-};
-
 void multiply_one_strip(const BlocksOfRows& first, const PackedStrip& strip, const StripSums& sums,
                         const PackedStrip& next) {
-  NextStrip coming(strip, next, first.count);
+  const int64_t bytes = next.depth * strip_columns() * int64_t{sizeof(float)};
+  const int64_t of_block = parts_of(bytes, parts_of(first.count, kBlockRows));
+  auto coming = ComingBytes::of(next.data, of_block, strip.depth / 4);
+  const auto of_next_block = [&coming, of_block] {
+    const auto here = coming;
+    coming.at += of_block;
+    return here;
+  };
   int64_t row = 0;
   for (; first.rows && row + kBlockRows <= first.count; row += kBlockRows) {
     multiply_rows(Lines{first.rows + row * first.stride, first.stride}, kBlockRows, strip.data,
-                  strip.depth, from_row(sums, row), coming.of_next_block());
+                  strip.depth, from_row(sums, row), of_next_block());
   }
   for (int64_t at = 0; row < first.count; row += kBlockRows, at += kBlockRows) {
     const int64_t beside = at % first.packed_together;
     const auto* packed = first.packed + (at - beside) * strip.depth + beside;
     multiply_rows(TransposedLines{packed, first.packed_together},
                   std::min<int64_t>(kBlockRows, first.count - row), strip.data, strip.depth,
-                  from_row(sums, row), coming.of_next_block());
+                  from_row(sums, row), of_next_block());
   }
 }
 
