@@ -73,3 +73,27 @@ def answer_windows(batches):
             images += len(next(batches))
         seconds = time.perf_counter() - start
         print(json.dumps({"images": images, "seconds": seconds, "cpu_seconds": _cpu_seconds() - cpu_start}), flush=True)
+
+
+def answer_seconds(ask):
+    """In the process of a worker that does the same again and again: measures for as many seconds as each line of the standard
+    input says. What it prints is as of bench_predictor."""
+    ask()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        milliseconds, cpu_start, begin = [], _cpu_seconds(), time.perf_counter()
+        last = begin
+        while last - begin < float(line):
+            ask()
+            now = time.perf_counter()
+            milliseconds.append(1e3 * (now - last))
+            last = now
+        print(json.dumps({"milliseconds": milliseconds, "cpu_seconds": _cpu_seconds() - cpu_start}), flush=True)
+
+
+def predictor_worker(program, target, weights, threads, dtype, *inputs):
+    """bench_predictor, ready, with what the program has in its environment."""
+    command = [str(word) for word in (program, target, weights, threads, dtype, *inputs)]
+    predictor = TimedWorker(command, env={"GOMP_SPINCOUNT": "1000", **os.environ})
+    predictor.answer()
+    return predictor

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Inference of `fovea bench model` against OpenVINO and ONNX Runtime, which run the file that `fovea export` writes.
+"""Inference of `Predictor` against OpenVINO and ONNX Runtime, which run the file that `fovea export` writes.
 
-All are given the same weights and images first and must agree in their logits. Then each case is timed in rounds that alternate
-between them, each measurement in a process of its own, with the same threads, batch and dtype. The peers get a file of that very batch
-size; what they compile is not timed. ONNX Runtime has no bfloat16 on CPUs. In int8 OpenVINO runs what NNCF makes of that file, calibrated on
+All are given the same weights and images first and must agree in their logits. Then each case is timed: each side stands loaded in a
+process of its own, with the same threads, batch and dtype, and they take turns of a second or so; of each pair of turns side by side
+comes one ratio, so that what slows the machine for longer than that slows both. The peers get a file of that very batch size; what they
+compile is not timed. ONNX Runtime has no bfloat16 on CPUs. In int8 OpenVINO runs what NNCF makes of that file, calibrated on
 noise as all are given, and ONNX Runtime what its quantize_dynamic makes.
 
+    cmake --build --preset release --target fovea bench_predictor
     python3 benchmarks/vs_openvino.py [--models vit_small_patch16_224 ... unetr_encoder] [--batches 1 4 16 32]
         [--dtypes float32 bfloat16 int8] [--part int8] [--write]
 
@@ -16,18 +18,17 @@ Its Python needs openvino, onnxruntime, numpy and safetensors; for int8 also nnc
 
 import argparse
 import itertools
-import json
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 import bench_model
 import provenance
 import torch_peer
+from timed_worker import TimedWorker, answer_seconds, predictor_worker
 
 ROOT = provenance.ROOT
 MODELS = ["vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224"]
@@ -79,7 +80,7 @@ def quantize(peer, file, shape, out):
 
 
 def worker(args):
-    """One measurement of a peer, printed as one JSON object; with --out its logits, with --quantized a file for int8 instead."""
+    """A peer that is asked for seconds; with --out its logits, with --quantized a file for int8 instead."""
     import numpy as np
 
     if args.quantized:
@@ -90,23 +91,12 @@ def worker(args):
         np.save(args.out, np.concatenate([run(image[None]).copy() for image in np.load(args.images)]))
         return
     images = np.load(args.images)
-    for _ in range(args.warmup):
-        run(images)
-    seconds = []
-    cpu_start = time.process_time()
-    for _ in range(args.steps):
-        start = time.perf_counter()
-        run(images)
-        seconds.append(time.perf_counter() - start)
-    cpu_ms = 1e3 * (time.process_time() - cpu_start) / args.steps
-    median = statistics.median(seconds)
-    print(json.dumps({"images_per_second": len(images) / median, "step_ms": 1e3 * median, "cpu_ms": cpu_ms,
-                      "step_ms_p99": 1e3 * sorted(seconds)[int(0.99 * len(seconds))]}))
+    answer_seconds(lambda: run(images))
 
 
 def worker_command(args, peer, file, images, dtype, *more):
     return [sys.executable, __file__, "--worker", peer, "--file", file, "--images", images, "--dtype", dtype, "--threads", args.threads,
-            "--steps", args.steps, "--warmup", args.warmup, *more]
+            *more]
 
 
 def target_of(model, folder):
@@ -190,26 +180,41 @@ def race(args, model, weights, shape, batch, dtype, folder, env):
     file = export(args, model, weights, batch, folder, env)
     images = folder / f"batch_{batch}.npy"
     np.save(images, np.random.default_rng(2).standard_normal((batch, *shape)).astype(np.float32))
-    sides = {"fovea": bench_model.command(args.fovea, target_of(model, folder), dtype, "infer", args, batch_size=batch, device="cpu")}
-    sides |= {peer: worker_command(args, peer, peer_file(args, peer, file, images, dtype, env), images, dtype)
-              for peer in args.peers if dtype in HAS_DTYPE[peer]}
-    names, rounds = list(sides), []
+    workers = {"fovea": predictor_worker(args.predictor, target_of(model, folder), weights, args.threads, dtype, images)}
+    for peer in [peer for peer in args.peers if dtype in HAS_DTYPE[peer]]:
+        theirs = worker_command(args, peer, peer_file(args, peer, file, images, dtype, env), images, dtype)
+        workers[peer] = TimedWorker([str(word) for word in theirs], env=env)
+        workers[peer].answer()
     os.sync()  # or the system writes the files while the first one is timed
-    for turn in range(args.rounds):
-        found = {name: bench_model.run_json(sides[name], env=env) for name in bench_model.in_turn(names, turn)}
-        rounds.append(found)
-        print(f"{model} {dtype} {batch}: " + ", ".join(f"{name} {found[name]['images_per_second']:.2f}" for name in names) + " img/s",
-              file=sys.stderr, flush=True)
+    for worker in workers.values():
+        worker.measure(args.seconds)
+    rounds = [{name: workers[name].measure(args.seconds) for name in bench_model.in_turn(workers, turn)} for turn in range(args.rounds)]
+    for worker in workers.values():
+        worker.close()
+    print(f"{model} {dtype} {batch}: " + ", ".join(f"{name} {1e3 * batch / percentile(rounds, name, 0.5):.2f}" for name in workers) + " img/s",
+          file=sys.stderr, flush=True)
     for made in folder.glob(f"{file.stem}*"):
         made.unlink()
     return rounds
 
 
-def ratios(rounds, peer, key, is_rate):
-    """The median of Fovea's over the peer's, above 1 where Fovea is the faster; with their range."""
+def percentile(rounds, side, share):
+    """Of the milliseconds that a batch took, in all rounds."""
+    sorted_ms = sorted(one for turn in rounds for one in turn[side]["milliseconds"])
+    return sorted_ms[int(share * (len(sorted_ms) - 1))]
+
+
+def batch_ms(measured):
+    """Milliseconds of a batch in a turn: by the clock, the median, and of the processor, the mean."""
+    return statistics.median(measured["milliseconds"]), 1e3 * measured["cpu_seconds"] / len(measured["milliseconds"])
+
+
+def ratios(rounds, peer, which):
+    """which: of batch_ms. The median of the peer's over Fovea's, above 1 where Fovea is the faster; with their middle half."""
     if peer not in rounds[0]:
         return "-"
-    return torch_peer.ratio_text(turn["fovea"][key] / turn[peer][key] if is_rate else turn[peer][key] / turn["fovea"][key] for turn in rounds)
+    found = sorted(batch_ms(turn[peer])[which] / batch_ms(turn["fovea"])[which] for turn in rounds)
+    return f"{statistics.median(found):.2f} ({found[len(found) // 4]:.2f} to {found[3 * len(found) // 4]:.2f})"
 
 
 def table(args, results):
@@ -219,14 +224,13 @@ def table(args, results):
     head.append("p50 / p99 of a batch, ms: " + ", ".join(TITLES[side] for side in ("fovea", *args.peers)))
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for (model, dtype, batch), rounds in results.items():
-        def median(side, key, rounds=rounds):
-            return statistics.median(turn[side][key] for turn in rounds)
-
-        cells = [model, dtype, str(batch), f"{median('fovea', 'images_per_second'):.2f}"]
+        sides = [side for side in ("fovea", *args.peers) if side in rounds[0]]
+        middle = {side: percentile(rounds, side, 0.5) for side in sides}
+        cells = [model, dtype, str(batch), f"{1e3 * batch / middle['fovea']:.2f}"]
         for peer in args.peers:
-            cells.append(f"{median(peer, 'images_per_second'):.2f}" if peer in rounds[0] else "-")
-            cells += [ratios(rounds, peer, "images_per_second", True), ratios(rounds, peer, "cpu_ms", False)]
-        cells.append(", ".join(f"{median(side, 'step_ms'):.1f} / {median(side, 'step_ms_p99'):.1f}" if side in rounds[0] else "-"
+            cells.append(f"{1e3 * batch / middle[peer]:.2f}" if peer in middle else "-")
+            cells += [ratios(rounds, peer, 0), ratios(rounds, peer, 1)]
+        cells.append(", ".join(f"{middle[side]:.1f} / {percentile(rounds, side, 0.99):.1f}" if side in middle else "-"
                                for side in ("fovea", *args.peers)))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
@@ -241,8 +245,10 @@ def report(args, results, agreement):
         f"{provenance.line()} {args.threads} threads. OpenVINO {openvino.__version__.split('-')[0]}, ONNX Runtime {onnxruntime.__version__}, on "
         "the files of `fovea export` with that batch size.", "",
         f"Command: `benchmarks/vs_openvino.py --models {' '.join(args.models)} --batches {' '.join(map(str, args.batches))} --dtypes "
-        f"{' '.join(args.dtypes)} --peers {' '.join(args.peers)} --rounds {args.rounds} --steps {args.steps} --threads {args.threads}`. "
-        f"{torch_peer.method_text(args)}", "",
+        f"{' '.join(args.dtypes)} --peers {' '.join(args.peers)} --rounds {args.rounds} --seconds {args.seconds:g} --threads {args.threads}`. Each side stands loaded in a "
+        f"process of its own and they take turns of {args.seconds:g} s, {args.rounds} each; images a second are of the median batch of all; a "
+        "ratio is the median over the rounds of the peer's time to Fovea's, above 1 where Fovea is the faster, in brackets the middle half; by "
+        "processor time, which other programs hardly change, likewise.", "",
         "On the same weights and images, largest difference of logits over the largest logit: " + "; ".join(agreement) + ".", "",
         *table(args, results)]
     provenance.show(args, f"vs_openvino_{args.part}" if args.part else "vs_openvino", lines)
@@ -251,14 +257,14 @@ def report(args, results, agreement):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fovea", default=str(ROOT / "build/release/apps/fovea/fovea"))
+    parser.add_argument("--predictor", default=str(ROOT / "build/release/benchmarks/bench_predictor"))
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 16, 32])
     parser.add_argument("--dtypes", nargs="+", choices=HAS_DTYPE["fovea"], default=["float32"])
     parser.add_argument("--peers", nargs="+", choices=["openvino", "onnxruntime"], default=["openvino", "onnxruntime"])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=1, help="of a turn")
     parser.add_argument("--part", default="")
     for name in ("--worker", "--file", "--images", "--dtype", "--out", "--quantized"):
         parser.add_argument(name, help=argparse.SUPPRESS)

@@ -31,7 +31,7 @@ import bench_model  # noqa: E402
 import load  # noqa: E402
 import provenance  # noqa: E402
 import tiny_run  # noqa: E402
-from timed_worker import TimedWorker  # noqa: E402
+from timed_worker import predictor_worker  # noqa: E402
 
 MODEL = "vit_small_patch16_224"
 TITLES = {"fovea": "Fovea", "litserve": "LitServe, timm", "fastapi": "FastAPI, onnxruntime", "triton": "Triton, Python backend"}
@@ -119,15 +119,6 @@ def started(side, args, weights, onnx, log, request):
             process.wait()
 
 
-def start_predictor(args, weights, photos):
-    """Fovea's own, in a process that waits until it is asked: of a number of seconds, milliseconds of each photograph."""
-    command = [str(word) for word in (args.predictor, MODEL, weights, args.threads, args.dtype, *photos)]
-    predictor = TimedWorker(command, env={"GOMP_SPINCOUNT": "1000", **os.environ})  # as the program has it
-    predictor.answer()
-    predictor.measure(1)
-    return predictor
-
-
 def against_predictor(args, port, requests, predictor):
     """-> by turns: mean milliseconds of an image, (with one client of the server, of the predictor)."""
     pairs = []
@@ -166,7 +157,8 @@ def measure(args, photos, weights, onnx, folder):
                         (rate, load.percentile(latencies, 0.5), load.percentile(latencies, 0.99)))
                     print(f"round {turn + 1}, {side}, {concurrency} clients: {rate:.1f} images a second", file=sys.stderr, flush=True)
                 if side == "fovea" and has_predictor:
-                    predictor = start_predictor(args, weights, args.files)
+                    predictor = predictor_worker(args.predictor, MODEL, weights, args.threads, args.dtype, *args.files)
+                    predictor.measure(1)
                     pairs += against_predictor(args, port, requests, predictor)
                     predictor.close()
     return found, labels, failed, pairs
