@@ -1,11 +1,13 @@
-// `Predictor` in a process of its own, of which benchmarks ask for seconds by turns: photographs one
-// after another (serve/vs_servers.py), or a batch as a tensor again and again (vs_openvino.py).
+// `Predictor` in a process of its own, of which benchmarks ask for seconds by turns: photographs
+// one after another (serve/vs_servers.py), or a batch as a tensor again and again (vs_openvino.py).
 //
 //   bench_predictor TARGET WEIGHTS THREADS DTYPE PHOTO...
 //   bench_predictor TARGET WEIGHTS THREADS DTYPE IMAGES.npy   [B, C, H, W] or [B, C, D, H, W]
 // As benchmarks/timed_worker.py asks: a line "ready", then for each line of standard input, a
 // number of seconds, one of JSON: the milliseconds of each photograph or batch in that time, and
 // the processor's seconds.
+#include "fovea/inference/predictor.h"
+
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +23,6 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
-#include "fovea/inference/predictor.h"
 #include "fovea/kernels/cpu_allocator.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/nn/tensor_file.h"
@@ -53,8 +54,8 @@ void answer_lines(const std::function<void()>& ask) {
       milliseconds.push_back(std::chrono::duration<double, std::milli>(now - last).count());
       last = now;
     }
-    fmt::print("{{\"milliseconds\": [{}], \"cpu_seconds\": {}}}\n",
-               fmt::join(milliseconds, ", "), processor_seconds() - processor_begin);
+    fmt::print("{{\"milliseconds\": [{}], \"cpu_seconds\": {}}}\n", fmt::join(milliseconds, ", "),
+               processor_seconds() - processor_begin);
     std::fflush(stdout);
   }
 }
