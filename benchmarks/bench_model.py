@@ -1,6 +1,8 @@
-"""`fovea bench model` and other programs that print one JSON object, and how they take turns."""
+"""`fovea bench model` and other programs that print one JSON object, how they take turns, and what is told of many turns."""
 
 import json
+import math
+import statistics
 import subprocess
 import sys
 
@@ -19,6 +21,17 @@ def in_turn(sides, turn):
     sides = list(sides)
     first = turn % len(sides)
     return sides[first:] + sides[:first]
+
+
+def percentile(values, share):
+    """Of sorted values; NaN of none."""
+    return values[min(len(values) - 1, int(share * len(values)))] if values else math.nan
+
+
+def middle_half(values):
+    """-> the median, and between what the middle half of the values lies."""
+    values = sorted(values)
+    return statistics.median(values), values[len(values) // 4], values[3 * len(values) // 4]
 
 
 def command(program, what, dtype, mode, args, **changes):

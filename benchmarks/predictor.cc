@@ -11,7 +11,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -21,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/core/cpu_time.h"
 #include "fovea/core/error.h"
 #include "fovea/core/files.h"
 #include "fovea/kernels/cpu_allocator.h"
@@ -33,20 +33,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMostBytes = size_t{64} << 20;  // of a photograph
 
-double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) { return time.tv_sec + 1e-6 * time.tv_usec; };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 // ask: one photograph or batch.
 void answer_lines(const std::function<void()>& ask) {
   fmt::print("ready\n");
   std::fflush(stdout);
   for (double seconds = 0; std::cin >> seconds;) {
     std::vector<double> milliseconds;
-    const double processor_begin = processor_seconds();
+    const double cpu_begin = cpu_seconds();
     const auto begin = Clock::now();
     for (auto last = begin; last - begin < std::chrono::duration<double>(seconds);) {
       ask();
@@ -55,7 +48,7 @@ void answer_lines(const std::function<void()>& ask) {
       last = now;
     }
     fmt::print("{{\"milliseconds\": [{}], \"cpu_seconds\": {}}}\n", fmt::join(milliseconds, ", "),
-               processor_seconds() - processor_begin);
+               cpu_seconds() - cpu_begin);
     std::fflush(stdout);
   }
 }

@@ -17,6 +17,7 @@ Its Python needs openvino, onnxruntime, numpy and safetensors; for int8 also nnc
 """
 
 import argparse
+import importlib
 import itertools
 import os
 import pathlib
@@ -200,8 +201,7 @@ def race(args, model, weights, shape, batch, dtype, folder, env):
 
 def percentile(rounds, side, share):
     """Of the milliseconds that a batch took, in all rounds."""
-    sorted_ms = sorted(one for turn in rounds for one in turn[side]["milliseconds"])
-    return sorted_ms[int(share * (len(sorted_ms) - 1))]
+    return bench_model.percentile(sorted(one for turn in rounds for one in turn[side]["milliseconds"]), share)
 
 
 def batch_ms(measured):
@@ -213,8 +213,8 @@ def ratios(rounds, peer, which):
     """which: of batch_ms. The median of the peer's over Fovea's, above 1 where Fovea is the faster; with their middle half."""
     if peer not in rounds[0]:
         return "-"
-    found = sorted(batch_ms(turn[peer])[which] / batch_ms(turn["fovea"])[which] for turn in rounds)
-    return f"{statistics.median(found):.2f} ({found[len(found) // 4]:.2f} to {found[3 * len(found) // 4]:.2f})"
+    median, low, high = bench_model.middle_half(batch_ms(turn[peer])[which] / batch_ms(turn["fovea"])[which] for turn in rounds)
+    return f"{median:.2f} ({low:.2f} to {high:.2f})"
 
 
 def table(args, results):
@@ -237,16 +237,13 @@ def table(args, results):
 
 
 def report(args, results, agreement):
-    import onnxruntime
-    import openvino
-
+    versions = [f"{TITLES[peer]} {importlib.import_module(peer).__version__.split('-')[0]}" for peer in args.peers]
     lines = [
-        "# Inference on a CPU: Fovea, OpenVINO and ONNX Runtime", "",
-        f"{provenance.line()} {args.threads} threads. OpenVINO {openvino.__version__.split('-')[0]}, ONNX Runtime {onnxruntime.__version__}, on "
-        "the files of `fovea export` with that batch size.", "",
+        f"# Inference on a CPU: {', '.join(TITLES[side] for side in ('fovea', *args.peers))}", "",
+        f"{provenance.line()} {args.threads} threads. {', '.join(versions)}, on the files of `fovea export` with that batch size.", "",
         f"Command: `benchmarks/vs_openvino.py --models {' '.join(args.models)} --batches {' '.join(map(str, args.batches))} --dtypes "
-        f"{' '.join(args.dtypes)} --peers {' '.join(args.peers)} --rounds {args.rounds} --seconds {args.seconds:g} --threads {args.threads}`. Each side stands loaded in a "
-        f"process of its own and they take turns of {args.seconds:g} s, {args.rounds} each; images a second are of the median batch of all; a "
+        f"{' '.join(args.dtypes)} --peers {' '.join(args.peers)} --rounds {args.rounds} --seconds {args.seconds:g} --threads {args.threads}`. "
+        f"Each side stands loaded in a process of its own and they take turns of {args.seconds:g} s, {args.rounds} each; images a second are of the median batch of all; a "
         "ratio is the median over the rounds of the peer's time to Fovea's, above 1 where Fovea is the faster, in brackets the middle half; by "
         "processor time, which other programs hardly change, likewise.", "",
         "On the same weights and images, largest difference of logits over the largest logit: " + "; ".join(agreement) + ".", "",

@@ -3,7 +3,6 @@ import collections
 import re
 import selectors
 import socket
-import statistics
 import time
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.I)
@@ -77,11 +76,3 @@ def ask(port, request):
         pass
     client.socket.close()
     return answer.split(b"\r\n\r\n", 1)[1]
-
-
-def percentile(latencies, share):
-    return latencies[min(len(latencies) - 1, int(share * len(latencies)))] if latencies else float("nan")
-
-
-def median(values):
-    return statistics.median(values)

@@ -154,7 +154,7 @@ def measure(args, photos, weights, onnx, folder):
                 for concurrency in args.concurrency:
                     rate, latencies = load.run(port, requests, concurrency, args.seconds)
                     found.setdefault((side, concurrency), []).append(
-                        (rate, load.percentile(latencies, 0.5), load.percentile(latencies, 0.99)))
+                        (rate, bench_model.percentile(latencies, 0.5), bench_model.percentile(latencies, 0.99)))
                     print(f"round {turn + 1}, {side}, {concurrency} clients: {rate:.1f} images a second", file=sys.stderr, flush=True)
                 if side == "fovea" and has_predictor:
                     predictor = predictor_worker(args.predictor, MODEL, weights, args.threads, args.dtype, *args.files)
@@ -168,11 +168,10 @@ def surplus(pairs):
     """Lines about what the server costs beside the model."""
     if not pairs:
         return ["What one client pays over `Predictor` was not measured: bench_predictor is not built."]
-    ratios = sorted(server / alone for server, alone in pairs)
-    server, alone = (load.median(column) for column in zip(*pairs))
+    median, low, high = (100 * ratio - 100 for ratio in bench_model.middle_half(server / alone for server, alone in pairs))
+    server, alone = (statistics.median(column) for column in zip(*pairs))
     return [f"With one client an answer takes {server:.2f} ms, and `Predictor` alone {alone:.2f} ms for the same photographs: "
-            f"{100 * load.median(ratios) - 100:+.1f} % (median of {len(pairs)} pairs of turns; {100 * ratios[len(ratios) // 4] - 100:+.1f} "
-            f"to {100 * ratios[3 * len(ratios) // 4] - 100:+.1f} % in the middle half)."]
+            f"{median:+.1f} % (median of {len(pairs)} pairs of turns; {low:+.1f} to {high:+.1f} % in the middle half)."]
 
 
 def table(args, found):
@@ -181,7 +180,7 @@ def table(args, found):
              + " | ".join(f"against {TITLES[side]}" for side in sides if side != "fovea") + " |",
              "| --- |" + " --- |" * (3 * len(sides) + len(sides) - ("fovea" in sides))]
     for concurrency in args.concurrency:
-        middle = {side: [load.median(column) for column in zip(*found[side, concurrency])] for side in sides}
+        middle = {side: [statistics.median(column) for column in zip(*found[side, concurrency])] for side in sides}
         cells = [f"{value:.1f}" for side in sides for value in middle[side]]
         cells += [f"{middle['fovea'][0] / middle[side][0]:.2f}x" for side in sides if side != "fovea" and "fovea" in middle]
         lines.append(f"| {concurrency} | " + " | ".join(cells) + " |")
