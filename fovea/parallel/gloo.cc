@@ -80,9 +80,10 @@ GlooGroup make_gloo(const KeyStore& store, const GroupOptions& options) {
   auto sockets = std::make_shared<GlooSockets>(before);
   exchange_places(store, options, *sockets);
   const EndOfMaking end(options, *sockets);
-  return {.backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-              store.handle(), static_cast<int>(options.rank), static_cast<int>(options.size), gloo),
-          .sockets = std::move(sockets)};
+  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
+      store.handle(), static_cast<int>(options.rank), static_cast<int>(options.size), gloo);
+  sockets->count();
+  return {.backend = std::move(backend), .sockets = std::move(sockets)};
 }
 
 }  // namespace fovea::parallel

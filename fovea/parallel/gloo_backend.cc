@@ -5,6 +5,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +21,18 @@ namespace fovea::parallel {
 namespace {
 
 using Request = Communicator::Request;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Note [Sends that do not end]
+// Where a connection breaks in the midst of a message, Gloo tells who waits to receive, but not who
+// waits to have sent: that one sleeps until its timeout, which is longer than ours, and c10d waits
+// for it when the group is destroyed. So a wait looks for connections that are gone, and ends some
+// time after: a rank that needs nothing more of a collective may have left, while what others send
+// is still on its way. And a broken group is destroyed in a thread of its own, so that whoever
+// leaves it is not held up. What it was lent lives as long.
+constexpr milliseconds kLateMessage{2000};
+constexpr milliseconds kEndPatience{1000};
 
 // The same memory, without a share in keeping it.
 at::Tensor borrowed(const at::Tensor& x) {
@@ -27,8 +45,11 @@ class GlooWork : public HostWork {
   // done: they borrow these instead, so that a wait frees them, and a step's peak memory is the
   // same each time.
   GlooWork(c10::intrusive_ptr<c10d::Work> work, std::vector<at::Tensor> lent,
-           std::function<void()> then)
-      : work_(std::move(work)), lent_(std::move(lent)), then_(std::move(then)) {}
+           std::function<void()> then, std::shared_ptr<const GlooSockets> sockets)
+      : work_(std::move(work)),
+        lent_(std::move(lent)),
+        then_(std::move(then)),
+        sockets_(std::move(sockets)) {}
   GlooWork(const GlooWork&) = delete;
   GlooWork& operator=(const GlooWork&) = delete;
 
@@ -38,12 +59,15 @@ class GlooWork : public HostWork {
     work_->getFuture()->addCallback([lent = std::move(lent_)](c10::ivalue::Future&) {});
   }
 
-  bool wait(std::chrono::milliseconds patience) override {
+  bool wait(milliseconds patience) override {
     try {
       work_->wait(patience);
     } catch (const std::exception&) {
       // A wait that ran out of patience throws as well.
-      if (!work_->isCompleted()) return false;
+      if (!work_->isCompleted()) {
+        check_connections();
+        return false;
+      }
       if (work_->exception() != nullptr) throw;
     }
     if (then_) std::exchange(then_, {})();
@@ -51,15 +75,51 @@ class GlooWork : public HostWork {
   }
 
  private:
+  void check_connections() {
+    if (!lost_since_ && sockets_->has_lost_one()) lost_since_ = Clock::now();
+    if (!lost_since_ || Clock::now() - *lost_since_ < kLateMessage) return;
+    throw std::runtime_error("a connection of the group was closed in the midst of a message");
+  }
+
   c10::intrusive_ptr<c10d::Work> work_;
   std::vector<at::Tensor> lent_;
   std::function<void()> then_;
+  std::shared_ptr<const GlooSockets> sockets_;
+  std::optional<Clock::time_point> lost_since_;
+};
+
+// How much of what was begun has not ended.
+class Unfinished {
+ public:
+  void add(int64_t count) {
+    const std::lock_guard lock(mutex_);
+    count_ += count;
+    if (count_ == 0) none_.notify_all();
+  }
+  // -> whether all has ended.
+  bool wait(milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return none_.wait_for(lock, patience, [this] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable none_;
+  int64_t count_ = 0;
 };
 
 class GlooBackend : public HostBackend {
  public:
   explicit GlooBackend(GlooGroup gloo)
       : gloo_(std::move(gloo.backend)), sockets_(std::move(gloo.sockets)) {}
+  GlooBackend(const GlooBackend&) = delete;
+  GlooBackend& operator=(const GlooBackend&) = delete;
+
+  // See Note [Sends that do not end].
+  ~GlooBackend() override {
+    if (unfinished_->wait(kEndPatience)) return;
+    std::thread([gloo = std::move(gloo_)]() mutable { gloo.reset(); }).detach();
+  }
 
   void give_up(const std::string& /*why*/) override { sockets_->shut_down(); }
 
@@ -123,15 +183,20 @@ class GlooBackend : public HostBackend {
     borrowing.out = borrowed(request.out);
     borrowing.in = borrowed(request.in);
     auto work = begin_on(*gloo_, borrowing);
-    if (on_done) {
-      work->getFuture()->addCallback([tell = std::move(on_done)](c10::ivalue::Future&) { tell(); });
-    }
-    return std::make_unique<GlooWork>(
-        std::move(work), std::vector<at::Tensor>{request.out, request.in}, std::move(then));
+    unfinished_->add(1);
+    work->getFuture()->addCallback(
+        [tell = std::move(on_done), unfinished = unfinished_](c10::ivalue::Future&) {
+          if (tell) tell();
+          unfinished->add(-1);
+        });
+    return std::make_unique<GlooWork>(std::move(work),
+                                      std::vector<at::Tensor>{request.out, request.in},
+                                      std::move(then), sockets_);
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
   std::shared_ptr<const GlooSockets> sockets_;
+  std::shared_ptr<Unfinished> unfinished_ = std::make_shared<Unfinished>();
 };
 
 }  // namespace

@@ -76,15 +76,30 @@ void GlooSockets::add_peer(const std::string& text) {
   for (std::string place; words >> place;) peers_.push_back(place);
 }
 
-void GlooSockets::shut_down() const {
+template <class Body>
+void GlooSockets::for_each_connection(Body body) const {
   for_each_file([&](int file) {
     // A second name for it: what it stands for is then the same until the end.
     const Socket socket(fcntl(file, F_DUPFD_CLOEXEC, 0));
     if (socket.file() < 0 || is_listening(socket.file())) return;
     const auto own = place_of(address_by(getsockname, socket.file()));
     const auto peer = place_of(address_by(getpeername, socket.file()));
-    if (is_in(own_, own) || is_in(peers_, peer)) ::shutdown(socket.file(), SHUT_RDWR);
+    if (is_in(own_, own) || is_in(peers_, peer)) body(socket);
   });
 }
+
+void GlooSockets::shut_down() const {
+  for_each_connection([](const Socket& socket) { ::shutdown(socket.file(), SHUT_RDWR); });
+}
+
+int64_t GlooSockets::num_connections() const {
+  int64_t count = 0;
+  for_each_connection([&](const Socket& /*socket*/) { ++count; });
+  return count;
+}
+
+void GlooSockets::count() { num_made_ = num_connections(); }
+
+bool GlooSockets::has_lost_one() const { return num_connections() < num_made_; }
 
 }  // namespace fovea::parallel

@@ -1,6 +1,7 @@
 // The connections that Gloo makes, by which what is under way on them can be ended.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@ namespace fovea::parallel {
 // Note [Ends of Gloo]
 // Gloo's collectives cannot be broken off: they wait for their peers, or for c10d's timeout, and so
 // does the end of their group. But one whose connection is shut down fails at once, at both of its
-// ends. Gloo shows nobody its sockets; so they are found among the open files of the process, by
-// the place where the group listens, here and on the other ranks.
+// ends: unless it is in the midst of sending there, of which Gloo tells nobody. Gloo shows nobody
+// its sockets; so they are found among the open files of the process, by the place where the group
+// listens, here and on the other ranks.
 class GlooSockets {
  public:
   // Places where this process has come to listen since `before` (listening_places()).
@@ -25,8 +27,18 @@ class GlooSockets {
   // Of all connections of the group that there are by now. Those that come later are not.
   void shut_down() const;
 
+  // Once all connections are made; -> whether one of them was closed since, at either end.
+  void count();
+  bool has_lost_one() const;
+
  private:
+  // Calls body(socket) with each connection.
+  template <class Body>
+  void for_each_connection(Body body) const;
+  int64_t num_connections() const;
+
   std::vector<std::string> own_, peers_;  // address and port
+  int64_t num_made_ = 0;
 };
 
 // Where this process listens.

@@ -3,6 +3,7 @@
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fovea/parallel/rank_error.h"
@@ -148,6 +150,32 @@ TEST(GenerationTest, ThePlanAfterItEndsAStart) {
       }
       outer.all().barrier("the next carrier");
     }
+  });
+}
+
+// One that is killed while it gets a part of a large message: who sends it leaves at once.
+TEST(GenerationTest, ABrokenOneIsLeftAtOnceInTheMidstOfAMessage) {
+  constexpr int64_t kNumVictims = 2;
+  run_ranks(1 + kNumVictims, [](World& outer) {
+    const Member member(outer, kNumVictims);
+    outer.all().barrier("from here on everybody may be killed");
+    for (int64_t victim = 1; victim <= kNumVictims; ++victim) {
+      if (outer.rank() != 0 && outer.rank() != victim) continue;
+      auto world = member.join({0, victim}, victim, {.carrier = kGlooCollectives});
+      const auto own = at::ones({4 << 20}, at::kDouble), of_both = own.new_empty({8 << 20});
+      world->all().barrier("both are there");
+      auto under_way = world->all().start_all_gather(of_both, own, "weights");
+      if (outer.rank() == victim) {
+        std::this_thread::sleep_for(milliseconds(2 * victim - 1));
+        _exit(0);
+      }
+      const auto start = Clock::now();
+      EXPECT_THROW(under_way->wait(), RankError);
+      world->abandon("one was killed");
+      world.reset();
+      EXPECT_LT(Clock::now() - start, kAtOnce) << "beside rank " << victim;
+    }
+    _exit(::testing::Test::HasFailure() ? 1 : 0);  // who would meet at the end is gone
   });
 }
 
