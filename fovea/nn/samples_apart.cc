@@ -31,7 +31,7 @@ constexpr int64_t kTokensOfPart = 800;
 int64_t num_parts(const at::Tensor& x) {
   const int64_t B = x.size(0), N = x.size(1), threads = at::get_num_threads();
   // Of few samples the last ones would leave threads without work.
-  if (threads == 1 || N == 0 || B < threads || (B < 2 * threads && B % threads != 0)) return 1;
+  if (N == 0 || B < threads || (B < 2 * threads && B % threads != 0)) return 1;
   const int64_t wanted = std::max<int64_t>(1, kTokensOfPart / N);
   const int64_t rounds = kernels::cpu::parts_of(B, wanted * threads);
   const int64_t parts = std::min(B, threads * rounds);

@@ -23,20 +23,27 @@
 // many as have room for their sums: of a first factor that is stored transposed, as in the gradient
 // of a weight, they are pieces of the same rows, and a row that is far from its neighbours costs
 // more to find than to read.
+// Of rows that tiles multiply where they lie a run is as many as the second-level cache holds, for
+// which the second factor comes by once; and a stretch is 1,536 values: sums that wait cost more
+// than what is read anew.
 namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kPanelsAtOnce = 8, kMostSteps = 16;
+// Of rows that tiles multiply where they lie.
+constexpr int64_t kMostStepsOfRows = 48, kStepsOfRun = 384;
 
 // Rows 4 KiB apart fall into the same few sets of the caches and put each other out.
 constexpr int64_t kStrideOfOneSet = 2048;
 
 // Results that do not stay in a cache until someone reads them are written past it: otherwise the
-// processor would read each line first.
-constexpr int64_t kMostCachedValues = int64_t{1} << 19;
+// processor would read each line first. Of the values of bfloat16 that a thread makes of a few
+// samples, what has left the second-level cache of a processor with tiles is in the third.
+constexpr int64_t kMostCachedValues = int64_t{1} << 19, kMostCachedOfTiles = int64_t{1} << 21;
 
-BlockTarget target_of(const Bfloat16Result& result, const ProductSizes& sizes, int64_t row,
-                      int64_t column) {
+BlockTarget target_of(PanelUnit unit, const Bfloat16Result& result, const ProductSizes& sizes,
+                      int64_t row, int64_t column) {
+  const auto most_cached = unit == PanelUnit::kTiles ? kMostCachedOfTiles : kMostCachedValues;
   return {.data = result.data + row * result.stride + column,
           .stride = result.stride,
           .rows = std::min(kBlockSide, sizes.rows - row),
@@ -45,12 +52,12 @@ BlockTarget target_of(const Bfloat16Result& result, const ProductSizes& sizes, i
           .residual =
               result.residual ? result.residual + row * result.residual_stride + column : nullptr,
           .residual_stride = result.residual_stride,
-          .is_streamed = sizes.rows * sizes.columns > kMostCachedValues,
+          .is_streamed = sizes.rows * sizes.columns > most_cached,
           .gelu = result.gelu ? result.gelu + row * result.stride + column : nullptr};
 }
 
-FloatBlockTarget target_of(const FloatResult& result, const ProductSizes& sizes, int64_t row,
-                           int64_t column) {
+FloatBlockTarget target_of(PanelUnit /*unit*/, const FloatResult& result, const ProductSizes& sizes,
+                           int64_t row, int64_t column) {
   const auto height = std::min(kBlockSide, sizes.rows - row);
   const auto width = std::min(kBlockSide, sizes.columns - column);
   const bool is_turned = result.is_transposed;
@@ -86,6 +93,7 @@ class Product {
     first_.ahead = kBlockSide * first_.stride;
     reads_rows_ = !first_.is_transposed && !wants_row_sums() && sizes_.depth % kBlockSide == 0 &&
                   first_.stride % kStrideOfOneSet != 0;
+    has_tiles_of_rows_ = reads_rows_ && unit_ == PanelUnit::kTiles;
   }
 
   void run() {
@@ -165,10 +173,15 @@ class Product {
     }
   }
 
+  // Of a stretch.
+  int64_t most_steps() const { return has_tiles_of_rows_ ? kMostStepsOfRows : kMostSteps; }
+
   // Of panels of the first factor that are packed together: in a deep product as many as leave
   // their waiting sums in the second-level cache.
   int64_t panels_of_run() const {
-    if (steps_ <= kMostSteps) return kPanelsAtOnce;
+    if (steps_ <= most_steps()) {
+      return has_tiles_of_rows_ ? std::max(kPanelsAtOnce, kStepsOfRun / steps_) : kPanelsAtOnce;
+    }
     // Blocks: 1.25 MiB of the 2 MiB that processors with AMX have, 640 KiB of others' 1 MiB.
     const int64_t most_waiting = unit_ == PanelUnit::kTiles ? 320 : 160;
     return std::max(kPanelsAtOnce, most_waiting / across_ / kPanelsAtOnce * kPanelsAtOnce);
@@ -177,7 +190,7 @@ class Product {
   // The whole second factor comes by for each run, and of few panels of a transposed first factor
   // little is read in each row.
   int64_t least_of_run() const {
-    if (steps_ <= kMostSteps) return 1;
+    if (steps_ <= most_steps()) return 1;
     return std::clamp<int64_t>(down_ / (2 * at::get_num_threads()), 1, kPanelsAtOnce / 2);
   }
 
@@ -185,22 +198,23 @@ class Product {
   void multiply(const PanelScope& scope, int64_t begin, int64_t count, int64_t from,
                 int64_t to) const {
     thread_local PanelScratch scratch;
-    const int64_t stretches = (steps_ + kMostSteps - 1) / kMostSteps;
-    const int64_t most = (steps_ + stretches - 1) / stretches;
+    const int64_t stretches = parts_of(steps_, most_steps());
+    const int64_t most = parts_of(steps_, stretches);
     auto* packed = scratch.packed.reserve(count * most * kStepValues);
-    // Sums that need not wait share one block.
-    const int64_t waiting = stretches > 1 ? count * (to - from) : 1;
+    // Sums that need not wait share the blocks of one line of panels.
+    const int64_t waiting = stretches > 1 ? count * (to - from) : panels_at_once();
     auto* sums = scratch.sums.reserve(waiting * kBlockValues);
     for (int64_t step = 0; step < steps_; step += most) {
       const auto num_steps = std::min(most, steps_ - step);
       pack_some_of_first(begin, count, step, num_steps, packed);
       if (from == 0) sum_packed(packed, begin, count, {step, num_steps});
-      for (int64_t i = 0; i < count; i += kPanelsAtOnce) {
-        multiply_packed(scope, packed + i * num_steps * kStepValues, begin + i,
-                        std::min(kPanelsAtOnce, count - i), {from, to}, {step, num_steps},
-                        [&](int64_t panel, int64_t j) {
-                          return sums + ((panel - from) * count + i + j) % waiting * kBlockValues;
-                        });
+      const int64_t together = has_tiles_of_rows_ ? count : kPanelsAtOnce;
+      for (int64_t i = 0; i < count; i += together) {
+        multiply_packed(
+            scope, packed + i * num_steps * kStepValues, begin + i, std::min(together, count - i),
+            {from, to}, {step, num_steps}, [&](int64_t panel, int64_t j) {
+              return sums + ((i + j) * (to - from) + panel - from) % waiting * kBlockValues;
+            });
       }
     }
   }
@@ -211,26 +225,36 @@ class Product {
   void multiply_packed(const PanelScope& scope, const uint16_t* packed, int64_t begin,
                        int64_t count, const Range& panels, const Steps& steps,
                        const BlockOf& block_of) const {
-    const int64_t at_once = unit_ == PanelUnit::kTiles ? kPanelsAtOnce : 1;
+    const int64_t at_once = panels_at_once();
+    const bool is_last = steps.first + steps.count == steps_;
     for (int64_t from = panels.from; from < panels.to; from += at_once) {
       const auto to = std::min(from + at_once, panels.to);
       for (int64_t i = 0; i < count; ++i) {
         const auto lines = lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues);
-        const auto num_lines = part_of_block(sizes_.rows, begin + i);
+        const PanelExtent extent{.depth = steps.count * kBlockSide,
+                                 .lines = part_of_block(sizes_.rows, begin + i)};
         for (int64_t panel = from; panel < to; ++panel) {
           const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
-          auto* block = block_of(panel, i);
-          const auto target =
-              target_of(result_, sizes_, (begin + i) * kBlockSide, panel * kBlockSide);
-          const bool is_last = steps.first + steps.count == steps_;
-          if (is_last) prefetch_residual(target);
-          multiply_panels(
-              scope, lines, {second, coming(panel + at_once, panels.to, i, count, steps)},
-              {.depth = steps.count * kBlockSide, .lines = num_lines}, steps.first > 0, block);
-          if (is_last) store_block(block, target);
+          if (is_last) prefetch_residual(target(begin + i, panel));
+          multiply_panels(scope, lines,
+                          {second, coming(panel + at_once, panels.to, i, count, steps)}, extent,
+                          steps.first > 0, block_of(panel, i));
+        }
+        for (int64_t panel = from; is_last && panel < to; ++panel) {
+          store_block(block_of(panel, i), target(begin + i, panel));
         }
       }
     }
+  }
+
+  // Of the second factor. Tiles multiply a line of so many blocks before one of them is stored:
+  // from one to the other and back they lose time.
+  int64_t panels_at_once() const { return unit_ == PanelUnit::kTiles ? kPanelsAtOnce : 1; }
+
+  // Where the block of these panels of the factors goes.
+  auto target(int64_t panel_of_first, int64_t panel_of_second) const {
+    return target_of(unit_, result_, sizes_, panel_of_first * kBlockSide,
+                     panel_of_second * kBlockSide);
   }
 
   // Panels of the second factor come while those before them are used: with product i of `count`
@@ -252,6 +276,7 @@ class Product {
   int64_t down_ = num_blocks(sizes_.rows), across_ = num_blocks(sizes_.columns);
   int64_t steps_ = num_blocks(sizes_.depth);
   bool reads_rows_ = false;
+  bool has_tiles_of_rows_ = false;
 };
 
 }  // namespace
