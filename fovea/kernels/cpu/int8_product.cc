@@ -73,9 +73,11 @@ class Int8Product {
   void cut() {
     constexpr int64_t kLeastWork = int64_t{1} << 19;  // products of a part
     constexpr int64_t kLeastStrips = 2, kPartsOfThread = 8;
-    constexpr int64_t kMostRows = 144, kMostBytes = 200 << 10;  // in the second-level cache
+    // In the second-level cache, which is large where there are tiles.
+    const int64_t most_rows = is_in_tiles_ ? 800 : 144, most_bytes = (is_in_tiles_ ? 800 : 200)
+                                                                     << 10;
     const int64_t row_bytes = weight_.groups * Int8Layout::kGroupBytes;
-    const int64_t most = std::max(layout_.rows, std::min(kMostRows, kMostBytes / row_bytes));
+    const int64_t most = std::max(layout_.rows, std::min(most_rows, most_bytes / row_bytes));
     part_rows_ = rounded_up(parts_of(num_rows_, parts_of(num_rows_, most)), layout_.rows);
     down_ = parts_of(num_rows_, part_rows_);
     const int64_t work = num_rows_ * weight_.columns * weight_.depth;
@@ -136,7 +138,8 @@ class Int8Product {
   }
 
   // A block is finished as soon as its sums are whole: what it writes goes to memory while the next
-  // one is multiplied.
+  // one is multiplied. In tiles, which lose time from one to the other and back, all blocks are
+  // multiplied first.
   void multiply_stretch(const Int8Scope& scope, int64_t row_part, int64_t strip,
                         const Stretch& stretch, int32_t* sums) const {
     const int64_t begin = row_part * part_rows_, column = strip * layout_.width;
@@ -149,22 +152,24 @@ class Int8Product {
         weight_.strips.data() + (strip * weight_.groups + stretch.begin) * group_bytes();
     const int64_t bytes = stretch.count * group_bytes();
     const int64_t steps = parts_of(stretch.count * layout_.group, kInt8TileDepth);
+    const auto finish = [&](int64_t r) {
+      finish_rows({sums + r * layout_.width, layout_.width, rows_.data() + begin + r,
+                   std::min(layout_.rows, count - r)},
+                  columns, results_.part(begin + r, column));
+    };
     auto coming = coming_behind(packed, bytes, parts_of(count, layout_.rows), steps);
     for (int64_t r = 0; r < count; r += layout_.rows, coming.pass(steps - 1)) {
-      const int64_t block_rows = std::min(layout_.rows, count - r);
-      const auto to = results_.part(begin + r, column);
-      auto* block_sums = sums + r * layout_.width;
-      if (is_last) prefetch(to, block_rows);
+      if (is_last) prefetch(results_.part(begin + r, column), std::min(layout_.rows, count - r));
       multiply_int8_block(scope,
                           {.rows = rows + r * codes_stride_,
                            .stride = codes_stride_,
                            .strip = packed,
                            .groups = stretch.count,
                            .coming = coming},
-                          /*adds=*/stretch.begin > 0, block_sums);
-      if (!is_last) continue;
-      finish_rows({block_sums, layout_.width, rows_.data() + begin + r, block_rows}, columns, to);
+                          /*adds=*/stretch.begin > 0, sums + r * layout_.width);
+      if (is_last && !is_in_tiles_) finish(r);
     }
+    for (int64_t r = 0; is_last && is_in_tiles_ && r < count; r += layout_.rows) finish(r);
   }
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
@@ -194,6 +199,7 @@ class Int8Product {
   Int8Columns columns_;
   Int8Results<T> results_;
   Int8Layout layout_;
+  bool is_in_tiles_ = weight_.form == Int8Form::kTiles;
   std::vector<Int8Row> rows_;
   at::Tensor codes_;  // whose memory libtorch's allocator keeps for the next product
   int64_t codes_stride_ = 0;
