@@ -201,7 +201,7 @@ class Product {
     const int64_t stretches = parts_of(steps_, most_steps());
     const int64_t most = parts_of(steps_, stretches);
     auto* packed = scratch.packed.reserve(count * most * kStepValues);
-    // Sums that need not wait share the blocks of one line of panels.
+    // In the order in which they come by. Sums that need not wait share the blocks of one line.
     const int64_t waiting = stretches > 1 ? count * (to - from) : panels_at_once();
     auto* sums = scratch.sums.reserve(waiting * kBlockValues);
     for (int64_t step = 0; step < steps_; step += most) {
@@ -210,11 +210,14 @@ class Product {
       if (from == 0) sum_packed(packed, begin, count, {step, num_steps});
       const int64_t together = has_tiles_of_rows_ ? count : kPanelsAtOnce;
       for (int64_t i = 0; i < count; i += together) {
-        multiply_packed(
-            scope, packed + i * num_steps * kStepValues, begin + i, std::min(together, count - i),
-            {from, to}, {step, num_steps}, [&](int64_t panel, int64_t j) {
-              return sums + ((i + j) * (to - from) + panel - from) % waiting * kBlockValues;
-            });
+        const auto block_of = [&](int64_t panel, int64_t j) {
+          const int64_t down = i + j, across = panel - from;
+          const auto place =
+              unit_ == PanelUnit::kTiles ? down * (to - from) + across : across * count + down;
+          return sums + place % waiting * kBlockValues;
+        };
+        multiply_packed(scope, packed + i * num_steps * kStepValues, begin + i,
+                        std::min(together, count - i), {from, to}, {step, num_steps}, block_of);
       }
     }
   }
