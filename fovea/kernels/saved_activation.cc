@@ -85,6 +85,8 @@ void choose_saved_activations(const std::string& name) {
   is_rounded = name == "bfloat16";
 }
 
+bool is_backward_recorded() { return is_recorded; }
+
 at::Tensor save_activation(const at::Tensor& x) {
   const bool is_to_round = is_rounded && is_recorded && x.defined() &&
                            x.scalar_type() == at::kFloat && (x.is_cpu() || x.is_meta());

@@ -27,6 +27,9 @@ void choose_saved_activations(const std::string& name);
 // Of a Function's forward, for save_for_backward: x, or its copy in bfloat16. Undefined stays so.
 at::Tensor save_activation(const at::Tensor& x);
 
+// Of a Function's forward: whether a backward pass will want what it saves.
+bool is_backward_recorded();
+
 // A saved activation in the dtype that it was computed in.
 at::Tensor read_activation(const at::Tensor& saved, at::ScalarType dtype);
 

@@ -82,7 +82,7 @@ GlooGroup make_gloo(const KeyStore& store, const GroupOptions& options) {
   const EndOfMaking end(options, *sockets);
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
       store.handle(), static_cast<int>(options.rank), static_cast<int>(options.size), gloo);
-  sockets->count();
+  sockets->remember_connections();
   return {.backend = std::move(backend), .sockets = std::move(sockets)};
 }
 

@@ -98,7 +98,7 @@ int64_t GlooSockets::num_connections() const {
   return count;
 }
 
-void GlooSockets::count() { num_made_ = num_connections(); }
+void GlooSockets::remember_connections() { num_made_ = num_connections(); }
 
 bool GlooSockets::has_lost_one() const { return num_connections() < num_made_; }
 

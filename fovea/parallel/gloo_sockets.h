@@ -27,8 +27,9 @@ class GlooSockets {
   // Of all connections of the group that there are by now. Those that come later are not.
   void shut_down() const;
 
-  // Once all connections are made; -> whether one of them was closed since, at either end.
-  void count();
+  // Once all connections are made: how many.
+  void remember_connections();
+  // Whether one of those was closed since, at either end.
   bool has_lost_one() const;
 
  private:

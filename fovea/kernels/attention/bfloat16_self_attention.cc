@@ -42,14 +42,15 @@ struct PanelHeads : AttentionHeads {
   }
 
   PackedAttention forward(const at::Tensor& qkv, double scale) const {
-    const auto out = empty_out(qkv), log_sums = empty_sums(qkv);
+    const auto out = empty_out(qkv);
+    const auto log_sums = is_backward_recorded() ? empty_sums(qkv) : at::Tensor();
     const auto* qkv_bits = bits_of(qkv);
     auto* out_bits = mutable_bits_of(out);
-    auto* sums = log_sums.mutable_data_ptr<float>();
+    auto* sums = log_sums.defined() ? log_sums.mutable_data_ptr<float>() : nullptr;
     for_each([&](const cpu::PanelScope& scope, int64_t head, auto& scratch) {
       cpu::panel_attention_forward(scope, scratch, this->qkv(qkv_bits, head), tokens(head), K,
                                    static_cast<float>(scale), rows(out_bits, head, 0, 1),
-                                   sums + first_of_sums(head));
+                                   sums == nullptr ? nullptr : sums + first_of_sums(head));
     });
     return {out, {log_sums}};
   }

@@ -29,11 +29,11 @@ FOVEA_AVX512 inline LastBlock last_block(int64_t N) {
   return {static_cast<__mmask16>(bits), static_cast<__mmask16>(bits >> 16)};
 }
 
-// One row of scores to probabilities that are not divided by their sum yet, rounded -> that sum
-// inverted, and its logarithm with the scores' largest. scores: that row of [n, block], `N` of it
+// One row of scores to probabilities that are not divided by their sum yet, rounded -> that sum, of
+// powers of what the scores are less than their largest. scores: that row of [n, block], `N` of it
 // there; rounded: of [n, step], with zeros in the padding.
 struct RowSum {
-  float inverse, log;
+  float total, largest;
 };
 FOVEA_AVX512 inline RowSum exponentiate_row(const float* scores, int64_t N, float scale,
                                             uint16_t* rounded) {
@@ -61,8 +61,7 @@ FOVEA_AVX512 inline RowSum exponentiate_row(const float* scores, int64_t N, floa
     high_sum = _mm512_add_ps(high_sum, high);
     store_rounded(low, high, rounded + i * kStepValues);
   }
-  const float total = _mm512_reduce_add_ps(_mm512_add_ps(low_sum, high_sum));
-  return {1.0f / total, largest * scale + std::log(total)};
+  return {_mm512_reduce_add_ps(_mm512_add_ps(low_sum, high_sum)), largest};
 }
 
 // What a row of transposed scores, one key's, is differentiated with: by query, padded.
@@ -216,8 +215,9 @@ void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& s, 
       }
       const auto sum =
           exponentiate_row(scores + row * kBlockSide, N, scale, rounded + row * kBlockSide);
-      inverse_sums[row] = sum.inverse;
-      log_sums[panel * kBlockSide + row] = sum.log;
+      inverse_sums[row] = 1.0f / sum.total;
+      if (log_sums == nullptr) continue;
+      log_sums[panel * kBlockSide + row] = sum.largest * scale + std::log(sum.total);
     }
     head.multiply_rows(rounded, values, inverse_sums, panel, out);
   }

@@ -39,8 +39,8 @@ struct PanelAttentionScratch {
   AlignedBuffer<float> log_sums, row_sums;  // [n, 32]
 };
 
-// out = softmax(q k^T scale) v, and log_sums[n] = log(sum_m exp(q_n k_m scale)). Both functions
-// need has_panel_products().
+// out = softmax(q k^T scale) v, and log_sums[n] = log(sum_m exp(q_n k_m scale)), unless that is
+// null: a backward pass alone needs it. Both functions need has_panel_products().
 void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& scratch,
                              const QkvRows& qkv, int64_t N, int64_t K, float scale, OutRows out,
                              float* log_sums);
