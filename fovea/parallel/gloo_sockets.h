@@ -1,7 +1,7 @@
 // The connections that Gloo makes, by which what is under way on them can be ended.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -33,13 +33,13 @@ class GlooSockets {
   bool has_lost_one() const;
 
  private:
-  // Calls body(socket) with each connection.
+  // Calls body(socket, its ends' addresses) with each connection.
   template <class Body>
   void for_each_connection(Body body) const;
-  int64_t num_connections() const;
+  size_t num_connections() const;
 
   std::vector<std::string> own_, peers_;  // address and port
-  int64_t num_made_ = 0;
+  size_t num_made_ = 0;
 };
 
 // Where this process listens.

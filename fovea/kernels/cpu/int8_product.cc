@@ -74,10 +74,9 @@ class Int8Product {
     constexpr int64_t kLeastWork = int64_t{1} << 19;  // products of a part
     constexpr int64_t kLeastStrips = 2, kPartsOfThread = 8;
     // In the second-level cache, which is large where there are tiles.
-    const int64_t most_rows = is_in_tiles_ ? 800 : 144, most_bytes = (is_in_tiles_ ? 800 : 200)
-                                                                     << 10;
+    const int64_t most_rows = is_in_tiles_ ? 800 : 144, most_kib = is_in_tiles_ ? 800 : 200;
     const int64_t row_bytes = weight_.groups * Int8Layout::kGroupBytes;
-    const int64_t most = std::max(layout_.rows, std::min(most_rows, most_bytes / row_bytes));
+    const int64_t most = std::max(layout_.rows, std::min(most_rows, (most_kib << 10) / row_bytes));
     part_rows_ = rounded_up(parts_of(num_rows_, parts_of(num_rows_, most)), layout_.rows);
     down_ = parts_of(num_rows_, part_rows_);
     const int64_t work = num_rows_ * weight_.columns * weight_.depth;
