@@ -132,7 +132,7 @@ TEST_F(EtcdClientTest, AddressesAreTriedInTurn) {
   LocalEtcd& real = etcd();
   const support::TempDir folder(support::folder_in_memory());
   LocalEtcd stopped({.folder = folder.path()});
-  kill(stopped.process(), SIGSTOP);
+  testing::stop_in_its_tracks(stopped);
   const auto closed = fmt::format("http://127.0.0.1:{}", free_local_port());
   EtcdClient several({.endpoints = {closed, stopped.url(), real.url()}}, seconds(15));
   EXPECT_FALSE(several.get("/k"));

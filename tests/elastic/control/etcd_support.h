@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +50,12 @@ class EtcdTest : public ::testing::Test {
   std::unique_ptr<LocalEtcd> etcd_;
   std::unique_ptr<EtcdClient> client_;
 };
+
+// Stops its process: a signal comes back before all threads stand still, and one may yet answer.
+inline void stop_in_its_tracks(const LocalEtcd& etcd) {
+  ASSERT_EQ(kill(etcd.process(), SIGSTOP), 0);
+  ASSERT_EQ(waitpid(etcd.process(), nullptr, WUNTRACED), etcd.process());
+}
 
 // The kind of the error that `call` ends with, and its message.
 struct Refusal {

@@ -56,7 +56,7 @@ TEST_F(KeyMirrorTest, GoesOnWhenEtcdIsBack) {
 // A connection that stays open says nothing about who is at its other end.
 TEST_F(KeyMirrorTest, SilenceIsNotTrusted) {
   const KeyMirror mirror(client(), one_key("/k"), milliseconds(300));
-  kill(etcd().process(), SIGSTOP);
+  testing::stop_in_its_tracks(etcd());
   for (int i = 0; i < 100 && mirror.fault().empty(); ++i) mirror.wait(9, milliseconds(50));
   EXPECT_NE(mirror.fault(), "");
   EXPECT_GT(mirror.silent_for(), milliseconds(300));
