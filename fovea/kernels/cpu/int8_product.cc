@@ -69,12 +69,14 @@ class Int8Product {
   }
 
  private:
+  bool is_in_tiles() const { return weight_.form == Int8Form::kTiles; }
+
   // Which cuts are made is for speed alone.
   void cut() {
     constexpr int64_t kLeastWork = int64_t{1} << 19;  // products of a part
     constexpr int64_t kLeastStrips = 2, kPartsOfThread = 8;
     // In the second-level cache, which is large where there are tiles.
-    const int64_t most_rows = is_in_tiles_ ? 800 : 144, most_kib = is_in_tiles_ ? 800 : 200;
+    const int64_t most_rows = is_in_tiles() ? 800 : 144, most_kib = is_in_tiles() ? 800 : 200;
     const int64_t row_bytes = weight_.groups * Int8Layout::kGroupBytes;
     const int64_t most = std::max(layout_.rows, std::min(most_rows, (most_kib << 10) / row_bytes));
     part_rows_ = rounded_up(parts_of(num_rows_, parts_of(num_rows_, most)), layout_.rows);
@@ -166,9 +168,9 @@ class Int8Product {
                            .groups = stretch.count,
                            .coming = coming},
                           /*adds=*/stretch.begin > 0, sums + r * layout_.width);
-      if (is_last && !is_in_tiles_) finish(r);
+      if (is_last && !is_in_tiles()) finish(r);
     }
-    for (int64_t r = 0; is_last && is_in_tiles_ && r < count; r += layout_.rows) finish(r);
+    for (int64_t r = 0; is_last && is_in_tiles() && r < count; r += layout_.rows) finish(r);
   }
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
@@ -198,7 +200,6 @@ class Int8Product {
   Int8Columns columns_;
   Int8Results<T> results_;
   Int8Layout layout_;
-  bool is_in_tiles_ = weight_.form == Int8Form::kTiles;
   std::vector<Int8Row> rows_;
   at::Tensor codes_;  // whose memory libtorch's allocator keeps for the next product
   int64_t codes_stride_ = 0;

@@ -93,7 +93,6 @@ class Product {
     first_.ahead = kBlockSide * first_.stride;
     reads_rows_ = !first_.is_transposed && !wants_row_sums() && sizes_.depth % kBlockSide == 0 &&
                   first_.stride % kStrideOfOneSet != 0;
-    has_tiles_of_rows_ = reads_rows_ && unit_ == PanelUnit::kTiles;
   }
 
   void run() {
@@ -173,14 +172,16 @@ class Product {
     }
   }
 
+  // Whether tiles multiply rows where they lie.
+  bool has_tiles_of_rows() const { return reads_rows_ && unit_ == PanelUnit::kTiles; }
   // Of a stretch.
-  int64_t most_steps() const { return has_tiles_of_rows_ ? kMostStepsOfRows : kMostSteps; }
+  int64_t most_steps() const { return has_tiles_of_rows() ? kMostStepsOfRows : kMostSteps; }
 
   // Of panels of the first factor that are packed together: in a deep product as many as leave
   // their waiting sums in the second-level cache.
   int64_t panels_of_run() const {
     if (steps_ <= most_steps()) {
-      return has_tiles_of_rows_ ? std::max(kPanelsAtOnce, kStepsOfRun / steps_) : kPanelsAtOnce;
+      return has_tiles_of_rows() ? std::max(kPanelsAtOnce, kStepsOfRun / steps_) : kPanelsAtOnce;
     }
     // Blocks: 1.25 MiB of the 2 MiB that processors with AMX have, 640 KiB of others' 1 MiB.
     const int64_t most_waiting = unit_ == PanelUnit::kTiles ? 320 : 160;
@@ -208,7 +209,7 @@ class Product {
       const auto num_steps = std::min(most, steps_ - step);
       pack_some_of_first(begin, count, step, num_steps, packed);
       if (from == 0) sum_packed(packed, begin, count, {step, num_steps});
-      const int64_t together = has_tiles_of_rows_ ? count : kPanelsAtOnce;
+      const int64_t together = has_tiles_of_rows() ? count : kPanelsAtOnce;
       for (int64_t i = 0; i < count; i += together) {
         const auto block_of = [&](int64_t panel, int64_t j) {
           const int64_t down = i + j, across = panel - from;
@@ -279,7 +280,6 @@ class Product {
   int64_t down_ = num_blocks(sizes_.rows), across_ = num_blocks(sizes_.columns);
   int64_t steps_ = num_blocks(sizes_.depth);
   bool reads_rows_ = false;
-  bool has_tiles_of_rows_ = false;
 };
 
 }  // namespace
