@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -46,13 +47,20 @@ class SavingScope {
 };
 
 // A Function that saves activations: nothing is rounded where nobody will ask for a gradient.
+// There T::forward is called as any other function, with a null context, and what it calls in turn
+// does without autograd's bookkeeping of views, too: a node, saved variables and wrapped outputs
+// that nobody looks at cost more than some of the kernels of a single image.
 template <class T>
 class SavingFunction : public torch::autograd::Function<T> {
  public:
   template <class... Args>
   static auto apply(Args&&... args) {
-    const SavingScope scope(at::GradMode::is_enabled() && (takes_gradient(args) || ...));
-    return torch::autograd::Function<T>::apply(std::forward<Args>(args)...);
+    const bool is_recorded = at::GradMode::is_enabled() && (takes_gradient(args) || ...);
+    const SavingScope scope(is_recorded);
+    if (is_recorded) return torch::autograd::Function<T>::apply(std::forward<Args>(args)...);
+    const at::NoGradGuard no_grad;
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    return T::forward(nullptr, std::forward<Args>(args)...);
   }
 
  private:

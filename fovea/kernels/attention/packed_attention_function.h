@@ -38,6 +38,7 @@ class PackedAttentionFunction : public SavingFunction<PackedAttentionFunction<He
     const Heads heads(qkv, num_heads, offsets, num_queries);
     const WorkScope work(Heads::kForward, heads.flops(2), bytes_of({qkv}) / 3 * 4);
     const PackedAttention made = heads.forward(qkv, scale);
+    if (ctx == nullptr) return made.out;
     Variables saved = {save_activation(qkv), save_activation(made.out)};
     saved.insert(saved.end(), made.kept.begin(), made.kept.end());
     ctx->save_for_backward(std::move(saved));

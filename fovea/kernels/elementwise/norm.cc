@@ -181,9 +181,11 @@ class LayerNormFunction : public SavingFunction<LayerNormFunction> {
     const auto rows = as_rows_of_norm(x);
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
     const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
-    ctx->save_for_backward({save_activation(rows), weight.value_or(at::Tensor()), mean, rstd,
-                            bias.value_or(at::Tensor())});
-    ctx->set_materialize_grads(false);
+    if (ctx != nullptr) {
+      ctx->save_for_backward({save_activation(rows), weight.value_or(at::Tensor()), mean, rstd,
+                              bias.value_or(at::Tensor())});
+      ctx->set_materialize_grads(false);
+    }
     if (made_of) *made_of = {rows, weight.value_or(at::Tensor()), bias.value_or(at::Tensor()), eps};
     variable_list results = {y.view(x.sizes())};
     if (wants_skip) results.push_back(x);

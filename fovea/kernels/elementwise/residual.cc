@@ -135,8 +135,10 @@ class ResidualFunction : public SavingFunction<ResidualFunction> {
     const auto rows_x = rows(x), rows_branch = rows(branch);
     const WorkScope work("fovea::residual", 0, 3 * bytes_of({rows_x}));
     // The branch is for the gradient of scale alone.
-    ctx->save_for_backward({scale ? save_activation(rows_branch) : at::Tensor(),
-                            scale.value_or(at::Tensor()), mask.value_or(at::Tensor())});
+    if (ctx != nullptr) {
+      ctx->save_for_backward({scale ? save_activation(rows_branch) : at::Tensor(),
+                              scale.value_or(at::Tensor()), mask.value_or(at::Tensor())});
+    }
     return residual_op().call(rows_x, rows_branch, scale, mask).view(x.sizes());
   }
 

@@ -105,12 +105,14 @@ class LinearFunction : public SavingFunction<LinearFunction> {
     const auto& activation = around.activation;
     const auto given = as_rows(x);                    // [M, K], or what is activated to that
     const auto rows = activated_rows(given, around);  // [M, K]
-    ctx->saved_data["has_residual"] = residual.has_value();
-    keep(*ctx, {.x = given, .rows = rows}, weight, around);
-    if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
-    if (activation) {
-      ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
-      ctx->saved_data["is_gated"] = activation->is_gated;
+    if (ctx != nullptr) {
+      ctx->saved_data["has_residual"] = residual.has_value();
+      keep(*ctx, {.x = given, .rows = rows}, weight, around);
+      if (bias) ctx->saved_data["bias_dtype"] = bias->scalar_type();
+      if (activation) {
+        ctx->saved_data["activation"] = static_cast<int64_t>(activation->kind);
+        ctx->saved_data["is_gated"] = activation->is_gated;
+      }
     }
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
