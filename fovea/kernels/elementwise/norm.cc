@@ -22,6 +22,7 @@
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -84,43 +85,52 @@ const uint16_t* bits_in_vectors(const at::Tensor& x) {
   return is_in_vectors ? bits_of(x) : nullptr;
 }
 
-// fovea::layer_norm on the CPU and on the meta device; y is of `dtype`.
-Tensors3 forward_to(at::ScalarType dtype, const at::Tensor& x, const OptionalTensor& weight,
-                    const OptionalTensor& bias, double eps) {
+// Of each row [M] float32, or undefined: nobody will ask for them.
+struct RowStatistics {
+  at::Tensor mean, rstd;
+};
+
+// x: [M, D] on the CPU, or the meta device -> [M, D] of `dtype`.
+at::Tensor normed_rows(at::ScalarType dtype, const at::Tensor& x, const OptionalTensor& weight,
+                       const OptionalTensor& bias, double eps, const RowStatistics& statistics) {
   const int64_t M = x.size(0), D = x.size(1);
-  const auto statistics = x.options().dtype(at::kFloat);
-  Tensors3 result{at::empty_like(x, x.options().dtype(dtype)), at::empty({M}, statistics),
-                  at::empty({M}, statistics)};
-  if (x.is_meta()) return result;
-  auto* mean = std::get<1>(result).mutable_data_ptr<float>();
-  auto* rstd = std::get<2>(result).mutable_data_ptr<float>();
+  const auto y = at::empty({M, D}, x.options().dtype(dtype));
+  if (x.is_meta()) return y;
+  const bool are_kept = statistics.mean.defined();
+  auto* means = are_kept ? statistics.mean.mutable_data_ptr<float>() : nullptr;
+  auto* rstds = are_kept ? statistics.rstd.mutable_data_ptr<float>() : nullptr;
   const auto* weights = data_or_null(weight);
   const auto* biases = data_or_null(bias);
-  const FloatRows in(x, D), out(std::get<0>(result), D);
+  const FloatRows in(x, D), out(y, D);
   const auto* bits = dtype == x.scalar_type() ? bits_in_vectors(x) : nullptr;
-  auto* out_bits = bits ? mutable_bits_of(std::get<0>(result)) : nullptr;
+  auto* out_bits = bits ? mutable_bits_of(y) : nullptr;
   constexpr int64_t kLeastRows = 16;  // of a thread
   cpu::for_ranges(M, kLeastRows, [&](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
+    float dropped[2];
     for (int64_t m = begin; m < end; ++m) {
+      auto* mean = are_kept ? means + m : &dropped[0];
+      auto* rstd = are_kept ? rstds + m : &dropped[1];
       if (bits) {
         cpu::bfloat16_layer_norm_row(bits + m * D, weights, biases, static_cast<float>(eps), D,
-                                     out_bits + m * D, mean + m, rstd + m);
+                                     out_bits + m * D, mean, rstd);
         continue;
       }
       const float* row = in.read(m, scratch_x.data());
       out.write(m, scratch_y.data(), [&](float* y) {
-        cpu::layer_norm_row(row, weights, biases, static_cast<float>(eps), D, y, mean + m,
-                            rstd + m);
+        cpu::layer_norm_row(row, weights, biases, static_cast<float>(eps), D, y, mean, rstd);
       });
     }
   });
-  return result;
+  return y;
 }
 
+// fovea::layer_norm on the CPU and on the meta device.
 Tensors3 forward_cpu(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
                      double eps) {
-  return forward_to(x.scalar_type(), x, weight, bias, eps);
+  const auto options = x.options().dtype(at::kFloat);
+  const RowStatistics made{at::empty({x.size(0)}, options), at::empty({x.size(0)}, options)};
+  return {normed_rows(x.scalar_type(), x, weight, bias, eps, made), made.mean, made.rstd};
 }
 
 // fovea::layer_norm_backward on the CPU and on the meta device. x may be a saved activation.
@@ -168,9 +178,6 @@ Tensors4 backward_cpu(const at::Tensor& dy, const at::Tensor& x, const OptionalT
   return {dx, sums(dweight), sums(dbias), {}};
 }
 
-// [..., D] -> [M, D], contiguous.
-at::Tensor as_rows_of_norm(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).contiguous(); }
-
 // Parameters are optional because Function does not take undefined tensors.
 class LayerNormFunction : public SavingFunction<LayerNormFunction> {
  public:
@@ -178,9 +185,9 @@ class LayerNormFunction : public SavingFunction<LayerNormFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x,
                                const OptionalTensor& weight, const OptionalTensor& bias, double eps,
                                bool wants_skip, std::optional<NormedRows>* made_of) {
-    const auto rows = as_rows_of_norm(x);
+    const auto rows = as_dense_rows(x);
     const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({rows}));
-    const auto [y, mean, rstd] = norm_op().call(rows, weight, bias, eps);
+    const auto [y, mean, rstd] = outputs(rows, weight, bias, eps, ctx != nullptr);
     if (ctx != nullptr) {
       ctx->save_for_backward({save_activation(rows), weight.value_or(at::Tensor()), mean, rstd,
                               bias.value_or(at::Tensor())});
@@ -200,8 +207,8 @@ class LayerNormFunction : public SavingFunction<LayerNormFunction> {
       if (has_skip) result[0] = gradients[1];
       return result;
     }
-    const auto dy = as_rows_of_norm(gradients[0]);
-    const auto dskip = has_skip ? OptionalTensor(as_rows_of_norm(gradients[1])) : std::nullopt;
+    const auto dy = as_dense_rows(gradients[0]);
+    const auto dskip = has_skip ? OptionalTensor(as_dense_rows(gradients[1])) : std::nullopt;
     const WorkScope work("fovea::layer_norm_backward", 0, (has_skip ? 4 : 3) * bytes_of({dy}));
     const auto [dx, dweight, dbias, sums] = norm_backward_op().call(
         dy, saved[0], where_defined(saved[1]), saved[2], saved[3], saved[4].defined(), dskip);
@@ -211,11 +218,19 @@ class LayerNormFunction : public SavingFunction<LayerNormFunction> {
     result[2] = dbias;
     return result;
   }
+
+ private:
+  // As norm_op's, without the statistics where those would be for backward alone.
+  static Tensors3 outputs(const at::Tensor& rows, const OptionalTensor& weight,
+                          const OptionalTensor& bias, double eps, bool wants_statistics) {
+    if (wants_statistics || rows.is_cuda()) return norm_op().call(rows, weight, bias, eps);
+    return {normed_rows(rows.scalar_type(), rows, weight, bias, eps, {}), {}, {}};
+  }
 };
 
 OptionalTensor float_or_none(const at::Tensor& x) {
   if (!x.defined()) return std::nullopt;
-  return x.to(at::kFloat).contiguous();
+  return x.scalar_type() == at::kFloat ? x.contiguous() : x.to(at::kFloat).contiguous();
 }
 
 bool is_there(const at::Tensor& x) {
@@ -275,9 +290,8 @@ at::Tensor norm_again(const NormedRows& normed, at::ScalarType dtype) {
               normed.x.size(0));
   const WorkScope work("fovea::layer_norm", 0, 2 * bytes_of({normed.x}));
   const auto weight = where_defined(normed.weight), bias = where_defined(normed.bias);
-  return std::get<0>(normed.x.scalar_type() == dtype
-                         ? norm_op().call(normed.x, weight, bias, normed.eps)
-                         : forward_to(dtype, normed.x, weight, bias, normed.eps));
+  if (normed.x.is_cuda()) return std::get<0>(norm_op().call(normed.x, weight, bias, normed.eps));
+  return normed_rows(dtype, normed.x, weight, bias, normed.eps, {});
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {

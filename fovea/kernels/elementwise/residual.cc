@@ -18,6 +18,7 @@
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -129,10 +130,7 @@ class ResidualFunction : public SavingFunction<ResidualFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& branch,
                             const MaybeTensor& scale, const MaybeTensor& mask) {
-    const auto rows = [](const at::Tensor& t) {
-      return t.reshape({-1, t.size(-1)}).contiguous();
-    };  // [M, D]
-    const auto rows_x = rows(x), rows_branch = rows(branch);
+    const auto rows_x = as_dense_rows(x), rows_branch = as_dense_rows(branch);  // [M, D]
     const WorkScope work("fovea::residual", 0, 3 * bytes_of({rows_x}));
     // The branch is for the gradient of scale alone.
     if (ctx != nullptr) {
@@ -146,7 +144,7 @@ class ResidualFunction : public SavingFunction<ResidualFunction> {
     const auto saved = ctx->get_saved_variables();
     const auto given = [&](size_t i) { return where_defined(saved[i]); };
     const auto& gradient = gradients[0];
-    const auto dy = gradient.reshape({-1, gradient.size(-1)}).contiguous();  // [M, D]
+    const auto dy = as_dense_rows(gradient);  // [M, D]
     const WorkScope work("fovea::residual_backward", 0, (given(0) ? 3 : 2) * bytes_of({dy}));
     const auto [dbranch, dscale] = residual_backward_op().call(dy, given(0), given(1), given(2));
     return {gradient, dbranch.view(gradient.sizes()), dscale, at::Tensor()};

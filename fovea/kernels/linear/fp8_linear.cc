@@ -8,6 +8,7 @@
 #include "fovea/kernels/linear/fp8.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/row_views.h"
 #include "fovea/kernels/work_scope.h"
 
 // M rows (all leading dims together), K input width, N output width.
@@ -83,9 +84,6 @@ Fp8Matrix weight_codes(const at::Tensor& weight, const ScaleSource& source, cons
   return made;
 }
 
-// [..., K], not empty -> [M, K], contiguous.
-at::Tensor dense_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}).contiguous(); }
-
 // What backward needs besides what autograd saves.
 struct Fp8Layer : torch::CustomClassHolder {
   Fp8LinearScaling scaling;
@@ -100,7 +98,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const Fp8LayerPtr& layer) {
-    const auto given = dense_rows(x);  // [M, K], or what the activation makes that of
+    const auto given = as_dense_rows(x);  // [M, K], or what the activation makes that of
     const auto rows = layer->activation ? activate(given, *layer->activation) : given;
     layer->x = scale_source(rows, layer->scaling.x);
     layer->weight = weight_source(weight, layer->scaling);
@@ -126,7 +124,7 @@ class Fp8LinearFunction : public torch::autograd::Function<Fp8LinearFunction> {
     const auto saved = ctx->get_saved_variables();
     const auto& weight = saved[0];  // [N, K]
     const bool needs_x = ctx->needs_input_grad(0), needs_weight = ctx->needs_input_grad(1);
-    const auto dy = dense_rows(gradients[0]);  // [M, N]
+    const auto dy = as_dense_rows(gradients[0]);  // [M, N]
     variable_list result(4);
     if (layer.bias_dtype && ctx->needs_input_grad(2)) {
       const WorkScope work("fovea::linear_backward_bias", 0, bytes_of({dy}));

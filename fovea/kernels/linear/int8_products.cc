@@ -6,6 +6,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/row_views.h"
 
 namespace fovea::kernels {
 namespace {
@@ -14,12 +15,12 @@ namespace {
 void multiply_by_int8(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& residual, const at::Tensor& out, const at::Tensor& gelu) {
   const auto rows = x.stride(1) == 1 ? x : x.contiguous();
-  const auto own_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
+  const FloatsOf biases(bias);
   const auto added = residual.defined() ? residual.contiguous() : residual;
   in_own_type(x, [&](auto zero) {
     using Value = decltype(zero);
     cpu::int8_product(values_of<Value>(rows), rows.stride(0), rows.size(0), *kept_int8(weight),
-                      own_bias.defined() ? own_bias.const_data_ptr<float>() : nullptr,
+                      biases.data(),
                       {.data = mutable_values_of<Value>(out),
                        .stride = out.size(1),
                        .residual = added.defined() ? values_of<Value>(added) : nullptr,

@@ -1,7 +1,6 @@
 #include "fovea/kernels/linear/linear.h"
 
 #include <c10/util/StringUtil.h>
-#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <optional>
@@ -15,6 +14,7 @@
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/kernels/operators.h"
 #include "fovea/kernels/recompute_cheap.h"
+#include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -46,11 +46,6 @@ at::Tensor logged_input_gradient(const at::Tensor& dy, const at::Tensor& weight,
       bytes_of({dy, factor, gelu_input}) + dy.size(0) * weight.size(1) * dy.itemsize());
   return gelu_input.defined() ? input_gradient_through_gelu(dy, factor, gelu_input)
                               : input_gradient(dy, factor);
-}
-
-// [..., K] -> [M, K]; not by -1, which is ambiguous for an empty tensor.
-at::Tensor as_rows(const at::Tensor& x) {
-  return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
 // What a product was of, as far as the forward pass kept it, and as save_activation has left that.
@@ -116,7 +111,9 @@ class LinearFunction : public SavingFunction<LinearFunction> {
     }
     auto shape = x.sizes().vec();
     shape.back() = weight.size(0);
-    return product_of(rows, weight, bias, residual, around).view(shape);
+    const auto made = product_of(rows, weight, bias, residual, around);
+    if (around.gelu != nullptr) *around.gelu = around.gelu->view(shape);
+    return made.view(shape);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -250,13 +247,12 @@ HiddenFeatures linear_to_activation(const LinearInput& input, const HiddenActiva
   const auto& x = input.x;
   check_widths(x.dim() ? x.size(-1) : 0, weight);
   HiddenFeatures hidden;
-  const bool gives_gelu = takes_gelu(case_of_weight(as_rows(x), weight), activation);
+  const bool gives_gelu = takes_gelu(case_of_weight(x, weight), activation);
   hidden.before = LinearFunction::apply(
       x, weight, where_defined(bias), where_defined({}),
       AroundProduct{.normed = rows_that_are_there(input),
                     .gelu = gives_gelu ? &hidden.after : nullptr,
                     .needs_product = torch::autograd::compute_requires_grad(x, weight, bias)});
-  if (gives_gelu) hidden.after = hidden.after.view(hidden.before.sizes());
   return hidden;
 }
 

@@ -5,6 +5,7 @@
 #include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/row_views.h"
 
 namespace fovea::kernels {
 namespace {
@@ -43,16 +44,15 @@ void multiply(ProductPath path, const at::Tensor& a, const cpu::SecondFactor& se
   if (out.numel() == 0) return;
   const auto first = with_dense_dim(a);
   const int64_t N = out.size(1);
-  const auto wide_bias = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
+  const FloatsOf biases(bias);
   const auto added = residual.defined() ? residual.contiguous() : residual;
-  cpu::panel_product(
-      unit_of(path), factor_of(first), second, {a.size(0), N, a.size(1)},
-      cpu::Bfloat16Result{.data = mutable_bits_of(out),
-                          .stride = N,
-                          .bias = bias.defined() ? wide_bias.const_data_ptr<float>() : nullptr,
-                          .residual = added.defined() ? bits_of(added) : nullptr,
-                          .residual_stride = N,
-                          .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr});
+  cpu::panel_product(unit_of(path), factor_of(first), second, {a.size(0), N, a.size(1)},
+                     cpu::Bfloat16Result{.data = mutable_bits_of(out),
+                                         .stride = N,
+                                         .bias = biases.data(),
+                                         .residual = added.defined() ? bits_of(added) : nullptr,
+                                         .residual_stride = N,
+                                         .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "fovea/kernels/linear/product_path.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -16,7 +18,8 @@ ProductCase case_of(const at::Tensor& rows, int64_t N, int64_t K) {
   const bool has_kernels = has_gpu_products(rows);
   const bool is_aligned =
       has_kernels && reinterpret_cast<uintptr_t>(rows.const_data_ptr()) % 16 == 0;
-  return {rows.scalar_type(), has_kernels, rows.size(0), N, K, is_aligned, rows.is_cpu()};
+  const auto M = c10::multiply_integers(rows.sizes().slice(0, rows.dim() - 1));
+  return {rows.scalar_type(), has_kernels, M, N, K, is_aligned, rows.is_cpu()};
 }
 
 ProductPath gpu_path(const ProductCase& product) {
@@ -97,7 +100,7 @@ ProductPath path_of_parts(const ProductCase& product) {
   return is_of_panels(path) ? path : library_or_own_path(product);
 }
 
-ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N, x.size(1)); }
+ProductCase case_of_input(const at::Tensor& x, int64_t N) { return case_of(x, N, x.size(-1)); }
 
 ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
   auto product = case_of_input(x, weight.size(0));

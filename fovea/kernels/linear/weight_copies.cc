@@ -272,7 +272,7 @@ at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype) {
   if (dtype == at::kBFloat16) {
     if (auto* kept = WeightCopies::hanging_on(weight)) {
       const auto copy = kept->of(weight);
-      if (copy.defined()) return copy.view(weight.sizes());
+      if (copy.defined()) return copy.sizes() == weight.sizes() ? copy : copy.view(weight.sizes());
     }
   }
   return weight.to(dtype);

@@ -1,0 +1,45 @@
+// Tensors as matrices of rows, and vectors as floats: how products and norms take what they get.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
+
+#include <vector>
+
+#include "fovea/kernels/elementwise/float_rows.h"
+
+namespace fovea::kernels {
+
+// x: [..., D] -> [M, D], a view where its rows allow. Without a call to libtorch for a matrix, and
+// with a single one for dense tensors: a layer of a few hundred rows takes about as long as ten.
+inline at::Tensor as_rows(const at::Tensor& x) {
+  if (x.dim() == 2) return x;
+  // Not by -1, which is ambiguous for an empty tensor.
+  const auto M = c10::multiply_integers(x.sizes().slice(0, x.dim() - 1));
+  return x.is_contiguous() ? x.view({M, x.size(-1)}) : x.reshape({M, x.size(-1)});
+}
+
+// The same with rows one behind another.
+inline at::Tensor as_dense_rows(const at::Tensor& x) { return as_rows(x).contiguous(); }
+
+// The values of a vector of float32 or bfloat16, as float32, for as long as this lives.
+class FloatsOf {
+ public:
+  explicit FloatsOf(const at::Tensor& x) {  // undefined: null
+    if (!x.defined()) return;
+    dense_ = x.contiguous();
+    if (dense_.scalar_type() != at::kFloat) made_.resize(dense_.numel());
+    data_ = FloatRows(dense_, dense_.numel()).read(0, made_.data());
+  }
+  FloatsOf(const FloatsOf&) = delete;
+  FloatsOf& operator=(const FloatsOf&) = delete;
+
+  const float* data() const { return data_; }
+
+ private:
+  at::Tensor dense_;
+  std::vector<float> made_;
+  const float* data_ = nullptr;
+};
+
+}  // namespace fovea::kernels
