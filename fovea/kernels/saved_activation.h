@@ -1,8 +1,8 @@
 // Whether what a backward pass needs of the forward one is kept as it was computed, or in bfloat16.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
