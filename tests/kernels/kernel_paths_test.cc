@@ -3,7 +3,6 @@
 #include "fovea/kernels/kernel_paths.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/record_function.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +12,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,6 +24,7 @@
 #include "tests/reference/ops.h"
 #include "tests/support/close.h"
 #include "tests/support/gradcheck.h"
+#include "tests/support/operations.h"
 
 extern char** environ;
 
@@ -152,43 +150,10 @@ TEST(KernelPathsTest, WhatIsNotThereIsRefused) {
   EXPECT_THAT(error_of("avx2,,", kZen4), HasSubstr("the path '' is unknown"));
 }
 
-// How often each operation of libtorch, or work of ours, runs, in all threads.
-class Operations {
- public:
-  Operations() {
-    counts().clear();
-    handle_ = at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& call) {
-                                      const std::lock_guard lock(mutex());
-                                      ++counts()[call.name()];
-                                      return std::unique_ptr<at::ObserverContext>();
-                                    }).scopes({at::RecordScope::FUNCTION}));
-  }
-  ~Operations() { at::removeCallback(handle_); }
-  Operations(const Operations&) = delete;
-  Operations& operator=(const Operations&) = delete;
-
-  int of(const std::string& name) const {
-    const std::lock_guard lock(mutex());
-    const auto found = counts().find(name);
-    return found == counts().end() ? 0 : found->second;
-  }
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex mutex;
-    return mutex;
-  }
-  static std::map<std::string, int>& counts() {
-    static std::map<std::string, int> counts;
-    return counts;
-  }
-  at::CallbackHandle handle_ = 0;
-};
-
 constexpr const char* kOneDnnProduct = "mkldnn::_linear_pointwise";
 
 // Products of 640 rows: MKL's parts have 192 rows at least, and BLAS is given eight blocks.
-void expect_product_runs_on(KernelPath path, const Operations& ran) {
+void expect_product_runs_on(KernelPath path, const support::Operations& ran) {
   const int parts = ran.of("aten::addmm") + ran.of("aten::mm");
   switch (path) {
     case KernelPath::kReference:
@@ -220,7 +185,7 @@ TEST(KernelPathsTest, TheChosenPathOfProductsRuns) {
     const auto x = random({640, 256}, dtype, 1), weight = random({384, 256}, dtype, 2);
     const auto chosen = kernels::kernel_paths().of(KernelOp::kLinear, dtype);
     SCOPED_TRACE(kernels::kernel_paths().text(KernelOp::kLinear));
-    const Operations ran;
+    const support::Operations ran;
     kernels::product(x, weight, {});  // a bias is turned into float32 in panels
     if (dtype == at::kBFloat16 && chosen.path == KernelPath::kOneDnn && !chosen.is_as_float) {
       EXPECT_GT(ran.of("aten::linear"), 0);  // which asks oneDNN
@@ -235,7 +200,7 @@ TEST(KernelPathsTest, TheChosenPathOfNormsAndAttentionRuns) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
     const auto path = [&](KernelOp op) { return kernels::kernel_paths().of(op, dtype).path; };
     const auto rows = random({4, 32}, dtype, 1), qkv = random({2, 5, 96}, dtype, 2);
-    const Operations ran;
+    const support::Operations ran;
     kernels::layer_norm(rows, {}, {}, 1e-5);
     kernels::self_attention(qkv, 2, 0.25);
     EXPECT_EQ(ran.of("fovea::self_attention") == 0,

@@ -10,6 +10,7 @@
 #include "fovea/kernels/cpu/aligned_buffer.h"
 #include "fovea/kernels/cpu/gelu.h"
 #include "fovea/kernels/cpu/strip_product.h"
+#include "fovea/kernels/kernel_paths.h"
 #include "tests/support/close.h"
 #include "tests/support/stored_factor.h"
 #include "tests/support/threads.h"
@@ -99,6 +100,9 @@ TEST(StripProductTest, SumsBeginAtTheBiasAndAResidualIsAddedOnceTheyAreWhole) {
 }
 
 TEST(StripProductTest, GeluIsThatOfTheWholeSumsToTheBit) {
+  if (kernels::kernel_paths().level(kernels::KernelOp::kLinear) == kernels::KernelPath::kBaseline) {
+    GTEST_SKIP() << "skipped: strips are not taken at the baseline, and GELU may be of another";
+  }
   for_each_strip_case([](const support::StoredFactor& a, const support::StoredFactor& b) {
     const auto rows = a.values.size(0), depth = a.values.size(1), columns = b.values.size(1);
     const auto sums = multiply_strips(a, b, {}, true);
