@@ -327,7 +327,7 @@ struct HeadCase {
     kernels::cpu::PanelAttentionScratch scratch;
     const auto r = empty();
     auto* sums = r.log_sums.mutable_data_ptr<float>();
-    panel_attention_forward(scope, scratch, inputs(), N, K, kScale, {mutable_bits_of(r.out), K},
+    panel_attention_forward(scope, scratch, inputs(), {}, N, K, kScale, {mutable_bits_of(r.out), K},
                             sums);
     panel_attention_backward(scope, scratch, inputs(), {mutable_bits_of(r.out), K},
                              {mutable_bits_of(dout), K}, sums, N, K, kScale, gradients(r.dqkv));
@@ -350,14 +350,20 @@ struct HeadCase {
 
 using PanelAttentionTest = PanelsTest;
 
-TEST_F(PanelAttentionTest, OutIsTheSameWithoutLogSums) {
+TEST_F(PanelAttentionTest, OutIsTheSameInPartsAndWithoutLogSums) {
   const HeadCase head(197, 64);
+  const auto expected = head.on_panels().out;
   const kernels::cpu::PanelScope scope(best_panel_unit());
   kernels::cpu::PanelAttentionScratch scratch;
-  const auto r = head.empty();
-  panel_attention_forward(scope, scratch, head.inputs(), head.N, head.K, HeadCase::kScale,
-                          {mutable_bits_of(r.out), head.K}, nullptr);
-  support::expect_same_bits(r.out, head.on_panels().out, "out");
+  for (const int64_t parts : {1, 2, 3, 8}) {
+    SCOPED_TRACE(fmt::format("{} parts", parts));
+    const auto r = head.empty();
+    for (int64_t i = 0; i < parts; ++i) {
+      panel_attention_forward(scope, scratch, head.inputs(), {i, parts}, head.N, head.K,
+                              HeadCase::kScale, {mutable_bits_of(r.out), head.K}, nullptr);
+    }
+    support::expect_same_bits(r.out, expected, "out");
+  }
 }
 
 TEST_F(PanelAttentionTest, MatchesFloat64) {
@@ -382,7 +388,7 @@ TEST_F(PanelAttentionTest, ScratchMayComeFromAnotherSize) {
   for (const auto* head : {&large, &small}) {
     const auto r = head->empty();
     auto* sums = r.log_sums.mutable_data_ptr<float>();
-    panel_attention_forward(scope, scratch, head->inputs(), head->N, head->K, HeadCase::kScale,
+    panel_attention_forward(scope, scratch, head->inputs(), {}, head->N, head->K, HeadCase::kScale,
                             {mutable_bits_of(r.out), head->K}, sums);
     panel_attention_backward(scope, scratch, head->inputs(), {mutable_bits_of(r.out), head->K},
                              {mutable_bits_of(head->dout), head->K}, sums, head->N, head->K,

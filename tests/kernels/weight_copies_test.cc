@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -10,8 +11,8 @@
 #include <vector>
 
 #include "fovea/core/error.h"
-#include "fovea/kernels/cpu/panels.h"
 #include "fovea/kernels/linear/linear.h"
+#include "fovea/kernels/linear/product_path.h"
 #include "tests/support/close.h"
 
 namespace fovea {
@@ -31,6 +32,18 @@ struct FlatWeights {
     copies.emplace(std::vector<kernels::WeightCopies::Place>{{first, 0}, {second, 48}}, 96);
   }
 };
+
+// Whether bfloat16 is multiplied so, on this processor and with the paths that are forced.
+bool takes_panels() {
+  return kernels::is_of_panels(kernels::product_path({.dtype = at::kBFloat16,
+                                                      .has_kernels = false,
+                                                      .M = 90,
+                                                      .N = 70,
+                                                      .K = 40,
+                                                      .is_aligned = false,
+                                                      .is_on_cpu = true}));
+}
+constexpr auto kNoPanels = "skipped: no AVX-512 BF16, or another path of linear layers is forced";
 
 void expect_cast(const at::Tensor& weight) {
   support::expect_same_bits(own_weight(weight, at::kBFloat16), weight.detach().to(at::kBFloat16),
@@ -225,7 +238,7 @@ TEST(WeightCopiesTest, StripsOfALoadedModelAreMadeAgainAfterAChange) {
 
 // They take the place of the weight in bfloat16.
 TEST(WeightCopiesTest, PanelsOfALoadedModelAreMadeAgainAfterAChange) {
-  if (!kernels::cpu::has_panel_products()) GTEST_SKIP() << "skipped: no AVX-512 BF16";
+  if (!takes_panels()) GTEST_SKIP() << kNoPanels;
   const auto weight = random({70, 40}, at::kFloat, 1).set_requires_grad(true);
   const auto x = random({90, 40}, at::kBFloat16, 2);
   const auto expect_bits_of_a_cast = [&] {
@@ -248,6 +261,20 @@ TEST(WeightCopiesTest, PanelsOfALoadedModelAreMadeAgainAfterAChange) {
     EXPECT_FALSE(copies->flat().defined()) << "nobody has asked for the rows themselves";
   }
   EXPECT_EQ(kernels::kept_panels(weight), nullptr);
+}
+
+// A head's product of one sample, and of many.
+TEST(WeightCopiesTest, FewRowsOfALoadedModelHaveTheBitsOfMany) {
+  if (!takes_panels()) GTEST_SKIP() << kNoPanels;
+  const auto weight = random({70, 40}, at::kFloat, 1), bias = random({70}, at::kFloat, 3);
+  const auto x = random({90, 40}, at::kBFloat16, 2);
+  const auto copies = kernels::WeightCopies::of_model({weight, bias});
+  const auto all = kernels::linear(x, weight, bias);
+  for (const int64_t rows : {1, 2, 7, 33}) {
+    SCOPED_TRACE(fmt::format("{} rows", rows));
+    support::expect_same_bits(kernels::linear(x.narrow(0, 5, rows), weight, bias),
+                              all.narrow(0, 5, rows), "y");
+  }
 }
 
 // A convolution's weight is multiplied as rows, which are a view of it.

@@ -4,6 +4,7 @@
 
 #include "fovea/kernels/attention/packed_attention_function.h"
 #include "fovea/kernels/cpu/panel_attention_head.h"
+#include "fovea/kernels/cpu/product_sizes.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
@@ -28,17 +29,33 @@ struct PanelHeads : AttentionHeads {
   cpu::QkvRows qkv(const uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
   }
-  // Calls work(scope, head, scratch) for every head of every sequence, in parallel.
+  // Calls work(scope, i, scratch) for every part of every head of every sequence, in parallel.
   template <class Work>
-  void for_each(const Work& work) const {
+  void for_each(int64_t parts, const Work& work) const {
     const bool has_tiles =
         kernel_paths().of(KernelOp::kAttention, at::kBFloat16).path == KernelPath::kAmx;
     const auto unit = has_tiles ? cpu::PanelUnit::kTiles : cpu::PanelUnit::kVectors;
-    cpu::share_out(count(), grain(40000), [&](int64_t begin, int64_t end) {
+    cpu::share_out(count() * parts, grain(40000) * parts, [&](int64_t begin, int64_t end) {
       thread_local cpu::PanelAttentionScratch scratch;
       const cpu::PanelScope scope(unit);
-      for (int64_t head = begin; head < end; ++head) work(scope, head, scratch);
+      for (int64_t i = begin; i < end; ++i) work(scope, i, scratch);
     });
+  }
+
+  // Into which the queries of a head are cut, so that all threads have as much of few heads: with
+  // each part its keys and values are packed, which takes a tenth of the time of a head.
+  int64_t parts_of_queries() const {
+    constexpr int64_t kMostParts = 8;
+    const int64_t threads = at::get_num_threads();
+    const auto tenths = [&](int64_t parts) {  // of a head's time, until all are done
+      return static_cast<double>(cpu::parts_of(count() * parts, threads)) *
+             (1 + 10 / static_cast<double>(parts));
+    };
+    int64_t best = 1;
+    for (int64_t parts = 2; parts <= kMostParts; ++parts) {
+      if (tenths(parts) < tenths(best)) best = parts;
+    }
+    return best;
   }
 
   PackedAttention forward(const at::Tensor& qkv, double scale) const {
@@ -47,9 +64,12 @@ struct PanelHeads : AttentionHeads {
     const auto* qkv_bits = bits_of(qkv);
     auto* out_bits = mutable_bits_of(out);
     auto* sums = log_sums.defined() ? log_sums.mutable_data_ptr<float>() : nullptr;
-    for_each([&](const cpu::PanelScope& scope, int64_t head, auto& scratch) {
-      cpu::panel_attention_forward(scope, scratch, this->qkv(qkv_bits, head), tokens(head), K,
-                                   static_cast<float>(scale), rows(out_bits, head, 0, 1),
+    const int64_t parts = parts_of_queries();
+    for_each(parts, [&](const cpu::PanelScope& scope, int64_t i, auto& scratch) {
+      const int64_t head = i / parts;
+      cpu::panel_attention_forward(scope, scratch, this->qkv(qkv_bits, head), {i % parts, parts},
+                                   tokens(head), K, static_cast<float>(scale),
+                                   rows(out_bits, head, 0, 1),
                                    sums == nullptr ? nullptr : sums + first_of_sums(head));
     });
     return {out, {log_sums}};
@@ -65,7 +85,7 @@ struct PanelHeads : AttentionHeads {
       return cpu::QkvGradientRows{rows(dqkv_bits, head, 0, 3), rows(dqkv_bits, head, 1, 3),
                                   rows(dqkv_bits, head, 2, 3)};
     };
-    for_each([&](const cpu::PanelScope& scope, int64_t head, auto& scratch) {
+    for_each(/*parts=*/1, [&](const cpu::PanelScope& scope, int64_t head, auto& scratch) {
       cpu::panel_attention_backward(scope, scratch, this->qkv(qkv_bits, head),
                                     in(out_bits, head, 0, 1), in(dout_bits, head, 0, 1),
                                     sums + first_of_sums(head), tokens(head), K,

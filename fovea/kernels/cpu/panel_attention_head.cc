@@ -14,6 +14,10 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
+// Rows so many values apart, or a multiple, fall into two sets of the first-level cache and put
+// each other out.
+constexpr int64_t kStrideOfFewSets = 512;
+
 constexpr auto kLog2OfE = std::numbers::log2e_v<float>;
 
 FOVEA_AVX512 inline void store_rounded(__m512 low, __m512 high, uint16_t* to) {
@@ -116,11 +120,15 @@ struct Head {
 
   int64_t tokens(int64_t panel) const { return std::min(kBlockSide, N - panel * kBlockSide); }
 
-  // Panel `panel` of tokens as lines of a first factor: [k, step].
-  const uint16_t* pack_lines(InRows from, int64_t panel) const {
+  // Panel `panel` of tokens as lines of a first factor, where they lie or [k, step].
+  PanelLines lines_of(InRows from, int64_t panel) const {
+    if (K % kBlockSide == 0 && from.stride % kStrideOfFewSets != 0 &&
+        tokens(panel) % rows_at_once(scope.unit()) == 0) {
+      return {from.data + panel * kBlockSide * from.stride, from.stride, kBlockSide};
+    }
     auto* to = s.lines.reserve(k * kStepValues);
     pack_first({from.data, from.stride}, panel * kBlockSide, tokens(panel), 0, K, to);
-    return to;
+    return {to};
   }
   // All tokens as columns of a second factor: [n, k, step].
   const uint16_t* pack_columns(InRows from, int64_t which) const {
@@ -142,10 +150,10 @@ struct Head {
   }
   // Tokens of panel `of` [k, step] against all [n, k, step] -> [n, block]. Of the padding a part
   // may be left as it was; what follows reads no more than lines and pairs that have a token.
-  void multiply_columns(const uint16_t* lines, int64_t of, const uint16_t* columns,
+  void multiply_columns(const PanelLines& lines, int64_t of, const uint16_t* columns,
                         float* to) const {
     for (int64_t panel = 0; panel < n; ++panel) {
-      multiply_panels(scope, {lines}, {columns + panel * k * kStepValues},
+      multiply_panels(scope, lines, {columns + panel * k * kStepValues},
                       {.depth = K, .lines = tokens(of), .columns = tokens(panel)}, false,
                       to + panel * kBlockValues);
     }
@@ -200,15 +208,18 @@ struct Head {
 }  // namespace
 
 void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& s, const QkvRows& qkv,
-                             int64_t N, int64_t K, float scale, OutRows out, float* log_sums) {
+                             const QueryPart& part, int64_t N, int64_t K, float scale, OutRows out,
+                             float* log_sums) {
   const Head head{scope, s, N, K};
   const int64_t n = head.n;
+  const int64_t begin = n * part.index / part.count, end = n * (part.index + 1) / part.count;
+  if (begin == end) return;
   const auto *keys = head.pack_columns(qkv.k, 0), *values = head.pack_rows(qkv.v, 0);
   auto* scores = s.scores.reserve(2 * n * kBlockValues);
   auto* rounded = s.rounded.reserve(2 * n * kStepValues);
   float inverse_sums[kBlockSide];
-  for (int64_t panel = 0; panel < n; ++panel) {
-    head.multiply_columns(head.pack_lines(qkv.q, panel), panel, keys, scores);
+  for (int64_t panel = begin; panel < end; ++panel) {
+    head.multiply_columns(head.lines_of(qkv.q, panel), panel, keys, scores);
     for (int64_t row = 0; row < head.tokens(panel); ++row) {
       for (const auto& rows : {qkv.q, qkv.k, qkv.v}) {
         head.prefetch_next(rows, panel * kBlockSide + row);
@@ -240,8 +251,8 @@ void panel_attention_backward(const PanelScope& scope, PanelAttentionScratch& s,
   auto* ds = p + n * kStepValues;
   auto* ds_of_queries = s.dscores.reserve(n * n * kStepValues);
   for (int64_t panel = 0; panel < n; ++panel) {
-    head.multiply_columns(head.pack_lines(qkv.k, panel), panel, queries, scores);  // S^T = K Q^T
-    head.multiply_columns(head.pack_lines(qkv.v, panel), panel, dout_columns,
+    head.multiply_columns(head.lines_of(qkv.k, panel), panel, queries, scores);  // S^T = K Q^T
+    head.multiply_columns(head.lines_of(qkv.v, panel), panel, dout_columns,
                           dscores);  // dP^T = V dO^T
     for (int64_t row = 0; row < head.tokens(panel); ++row) {
       for (const auto& rows : {qkv.q, qkv.k, qkv.v, out, dout}) {
@@ -271,8 +282,8 @@ FOVEA_INTRINSICS_POP
 
 namespace fovea::kernels::cpu {
 
-void panel_attention_forward(const PanelScope&, PanelAttentionScratch&, const QkvRows&, int64_t,
-                             int64_t, float, OutRows, float*) {
+void panel_attention_forward(const PanelScope&, PanelAttentionScratch&, const QkvRows&,
+                             const QueryPart&, int64_t, int64_t, float, OutRows, float*) {
   refuse_panels();
 }
 

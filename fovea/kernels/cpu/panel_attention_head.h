@@ -39,11 +39,17 @@ struct PanelAttentionScratch {
   AlignedBuffer<float> log_sums, row_sums;  // [n, 32]
 };
 
+// Part `index` of `count` of a head's queries, whole panels of them.
+struct QueryPart {
+  int64_t index = 0, count = 1;
+};
+
 // out = softmax(q k^T scale) v, and log_sums[n] = log(sum_m exp(q_n k_m scale)), unless that is
-// null: a backward pass alone needs it. Both functions need has_panel_products().
+// null: a backward pass alone needs it. Of the part's queries, whose bits do not depend on what
+// part they belong to. Both functions need has_panel_products().
 void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& scratch,
-                             const QkvRows& qkv, int64_t N, int64_t K, float scale, OutRows out,
-                             float* log_sums);
+                             const QkvRows& qkv, const QueryPart& part, int64_t N, int64_t K,
+                             float scale, OutRows out, float* log_sums);
 
 // From `out` and log_sums as forward has left them: the sums over keys of
 // probabilities times their gradients are those over head_dim of out and its gradient, so one pass

@@ -34,14 +34,15 @@ ProductPath gpu_path(const ProductCase& product) {
   return has_short_rows ? ProductPath::kPadded : ProductPath::kFused;
 }
 
-// Of fewer rows packing the other factor into panels costs more than it gives.
+// Of fewer rows packing the other factor into panels costs more than it gives, if it has to be
+// done.
 constexpr int64_t kLeastRowsOfPanels = kLeastRowsApart;
 
 // Of float32 or bfloat16.
 ProductPath library_or_own_path(const ProductCase& product) {
   const auto [path, is_as_float] = kernel_paths().of(KernelOp::kLinear, product.dtype);
   if (is_as_float) return ProductPath::kAsFloat;
-  const bool has_few_rows = product.M < kLeastRowsOfPanels;
+  const bool has_few_rows = product.M < kLeastRowsOfPanels && !product.has_panels;
   switch (path) {
     case KernelPath::kReference:
       return ProductPath::kPlain;
@@ -106,6 +107,12 @@ ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
   auto product = case_of_input(x, weight.size(0));
   if (!product.is_on_cpu) return product;
   product.has_int8 = kept_int8(weight) != nullptr;
+  if (product.dtype == at::kBFloat16) {
+    const auto path = kernel_paths().of(KernelOp::kLinear, at::kBFloat16).path;
+    const bool asks = !product.has_int8 && product.M < kLeastRowsOfPanels &&
+                      (path == KernelPath::kAvx512Bf16 || path == KernelPath::kAmx);
+    product.has_panels = asks && kept_panels(weight) != nullptr;
+  }
   if (product.dtype == at::kFloat) {
     const bool asks = !product.has_int8 &&
                       kernel_paths().of(KernelOp::kLinear, at::kFloat).path == KernelPath::kMkl;

@@ -37,6 +37,7 @@ struct ProductCase {
   bool is_on_cpu = false;
   bool has_int8 = false;    // the weight, on a CPU
   bool has_strips = false;  // likewise
+  bool has_panels = false;  // likewise, asked of few rows alone
 };
 
 // On a CPU what kernel_paths() has for it. On a GPU: tensor cores read 16 bytes at a time, so rows
