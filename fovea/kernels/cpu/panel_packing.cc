@@ -35,6 +35,20 @@ FOVEA_AVX512 inline void load_pairs(const uint16_t* data, int64_t stride, int64_
   }
 }
 
+// Lines that lie row after row, as they lie. Those that are not there are left as they are: the
+// last few rows of a product are packed for each thread that multiplies them.
+FOVEA_AVX512 inline void copy_lines(const uint16_t* data, int64_t stride, int64_t ahead,
+                                    int64_t lines, int64_t depth, uint16_t* to) {
+  for (int64_t done = 0; done < depth; done += kBlockSide, to += kStepValues) {
+    const auto mask = first_values(depth - done);
+    for (int64_t line = 0; line < lines; ++line) {
+      const auto* from = data + line * stride + done;
+      if (ahead != 0 && lines == kBlockSide) prefetch_ahead(from, ahead);
+      _mm512_store_si512(to + line * kBlockSide, _mm512_maskz_loadu_epi16(mask, from));
+    }
+  }
+}
+
 // data: the first line's first value. lies_in_rows: whether a line is a row of what is in memory.
 FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_t ahead,
                                     bool lies_in_rows, bool is_transposed, int64_t lines,
@@ -62,8 +76,10 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_
 FOVEA_AVX512 void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first,
                              int64_t depth, uint16_t* to) {
   const int64_t row = factor.is_transposed ? first : begin, column = first + begin - row;
-  pack_panel(factor.data + row * factor.stride + column, factor.stride, factor.ahead,
-             !factor.is_transposed, factor.is_transposed, count, depth, to);
+  const auto* data = factor.data + row * factor.stride + column;
+  if (!factor.is_transposed) return copy_lines(data, factor.stride, factor.ahead, count, depth, to);
+  pack_panel(data, factor.stride, factor.ahead, /*lies_in_rows=*/false, /*is_transposed=*/true,
+             count, depth, to);
 }
 
 FOVEA_AVX512 void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first,

@@ -66,7 +66,8 @@ struct Factor {
 };
 
 // Packs lines [begin, begin + count), 32 at most, of which there are values in depth [first, first
-// + depth). to: [num_blocks(depth), kStepValues], at a cache line.
+// + depth). to: [num_blocks(depth), kStepValues], at a cache line; what is behind `count` lines may
+// be left as it is.
 void pack_first(const Factor& factor, int64_t begin, int64_t count, int64_t first, int64_t depth,
                 uint16_t* to);
 void pack_second(const Factor& factor, int64_t begin, int64_t count, int64_t first, int64_t depth,
