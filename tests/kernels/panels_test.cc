@@ -44,9 +44,11 @@ struct Sizes {
 const std::vector<Sizes> kSizes = {{1, 1, 1},      {32, 32, 32},   {33, 47, 65},
                                    {300, 31, 513}, {70, 1000, 64}, {65, 130, 1100}};
 
-// Deep as whole steps, one stretch and several; rows by eights and not, in one run and several.
-const std::vector<Sizes> kSizesOfRows = {
-    {8, 40, 32}, {33, 32, 64}, {300, 20, 512}, {600, 70, 96}, {100, 130, 1088}};
+// Deep as whole steps, one stretch and several; rows by eights and not, in one run and several; few
+// rows and a second factor that is shared out by its panels, deep and not.
+const std::vector<Sizes> kSizesOfRows = {{8, 40, 32},     {33, 32, 64},     {300, 20, 512},
+                                         {600, 70, 96},   {100, 130, 1088}, {70, 520, 1024},
+                                         {197, 270, 2048}};
 
 // Of bfloat16.
 struct StoredFactor : support::StoredFactor {
