@@ -108,52 +108,66 @@ FOVEA_AMX void multiply_panels_in_tiles(const PanelLines& first, const SecondPan
              : multiply_in_tiles<false, false>(first, second, steps, adds, block);
 }
 
+namespace {
+
 // A tile of the strip is 16 groups of 16 columns, every other 64 bytes of it. See Note [Order of
-// tiles].
-FOVEA_AMX_INT8 void multiply_int8_in_tiles(const Int8Factors& factors, bool adds, int32_t* sums) {
+// tiles]. kHasBelow: whether rows behind the first 16 are wanted.
+template <bool kHasBelow>
+FOVEA_AMX_INT8 void multiply_codes(const Int8Factors& factors, bool adds, int32_t* sums) {
   constexpr int64_t kSide = 32, kStripRow = 4 * kSide, kSumsRow = 4 * kSide;
   constexpr int64_t kTileGroups = kInt8TileDepth / 4;
   __asm__ volatile("" ::: "memory");  // as above
   int32_t* const below = sums + kInt8TileRows * kSide;
-  auto [rows, stride, strip, groups, coming] = factors;
+  const auto* rows = factors.rows;
+  const auto* strip = factors.strip;
+  const auto stride = factors.stride;
+  auto coming = factors.coming;
   const uint8_t* second = rows + kInt8TileRows * stride;
   if (adds) {
     _tile_loadd(0, sums, kSumsRow);
     _tile_loadd(1, sums + kInt8TileRows, kSumsRow);
-    _tile_loadd(2, below, kSumsRow);
-    _tile_loadd(3, below + kInt8TileRows, kSumsRow);
+    if constexpr (kHasBelow) _tile_loadd(2, below, kSumsRow);
+    if constexpr (kHasBelow) _tile_loadd(3, below + kInt8TileRows, kSumsRow);
   } else {
     _tile_zero(0);
     _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    if constexpr (kHasBelow) _tile_zero(2);
+    if constexpr (kHasBelow) _tile_zero(3);
   }
   _tile_loadd(4, rows, stride);
   _tile_loadd(6, strip, kStripRow);
   _tile_loadd(7, strip + kTileRowBytes, kStripRow);
-  _tile_loadd(5, second, stride);
-  for (int64_t left = groups - kTileGroups; left > 0; left -= kTileGroups) {
+  if constexpr (kHasBelow) _tile_loadd(5, second, stride);
+  for (int64_t left = factors.groups - kTileGroups; left > 0; left -= kTileGroups) {
     rows += kInt8TileDepth;
     second += kInt8TileDepth;
     strip += kTileGroups * kStripRow;
     _tile_dpbusd(0, 4, 6);
-    _tile_dpbusd(2, 5, 6);
+    if constexpr (kHasBelow) _tile_dpbusd(2, 5, 6);
     _tile_loadd(6, strip, kStripRow);
     _tile_dpbusd(1, 4, 7);
     _tile_loadd(4, rows, stride);
-    _tile_dpbusd(3, 5, 7);
-    _tile_loadd(5, second, stride);
+    if constexpr (kHasBelow) _tile_dpbusd(3, 5, 7);
+    if constexpr (kHasBelow) _tile_loadd(5, second, stride);
     _tile_loadd(7, strip + kTileRowBytes, kStripRow);
     coming.bring<3>();
   }
   _tile_dpbusd(0, 4, 6);
-  _tile_dpbusd(2, 5, 6);
+  if constexpr (kHasBelow) _tile_dpbusd(2, 5, 6);
   _tile_dpbusd(1, 4, 7);
-  _tile_dpbusd(3, 5, 7);
+  if constexpr (kHasBelow) _tile_dpbusd(3, 5, 7);
   _tile_stored(0, sums, kSumsRow);
   _tile_stored(1, sums + kInt8TileRows, kSumsRow);
-  _tile_stored(2, below, kSumsRow);
-  _tile_stored(3, below + kInt8TileRows, kSumsRow);
+  if constexpr (kHasBelow) _tile_stored(2, below, kSumsRow);
+  if constexpr (kHasBelow) _tile_stored(3, below + kInt8TileRows, kSumsRow);
+}
+
+}  // namespace
+
+FOVEA_AMX_INT8 void multiply_int8_in_tiles(const Int8Factors& factors, bool adds, int32_t* sums) {
+  const bool has_below = factors.wanted_rows == 0 || factors.wanted_rows > kInt8TileRows;
+  return has_below ? multiply_codes<true>(factors, adds, sums)
+                   : multiply_codes<false>(factors, adds, sums);
 }
 
 }  // namespace fovea::kernels::cpu
