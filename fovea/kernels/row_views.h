@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/accumulate.h>
 
+#include <optional>
 #include <vector>
 
 #include "fovea/kernels/elementwise/float_rows.h"
@@ -21,6 +22,12 @@ inline at::Tensor as_rows(const at::Tensor& x) {
 
 // The same with rows one behind another.
 inline at::Tensor as_dense_rows(const at::Tensor& x) { return as_rows(x).contiguous(); }
+
+// A parameter as norms and residuals take it: dense float32; none where it is undefined.
+inline std::optional<at::Tensor> float_or_none(const at::Tensor& x) {
+  if (!x.defined()) return std::nullopt;
+  return x.scalar_type() == at::kFloat ? x.contiguous() : x.to(at::kFloat).contiguous();
+}
 
 // The values of a vector of float32 or bfloat16, as float32, for as long as this lives.
 class FloatsOf {

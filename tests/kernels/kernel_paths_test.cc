@@ -186,7 +186,7 @@ TEST(KernelPathsTest, TheChosenPathOfProductsRuns) {
     const auto chosen = kernels::kernel_paths().of(KernelOp::kLinear, dtype);
     SCOPED_TRACE(kernels::kernel_paths().text(KernelOp::kLinear));
     const support::Operations ran;
-    kernels::product(x, weight, {});  // a bias is turned into float32 in panels
+    kernels::product(x, weight, {});
     if (dtype == at::kBFloat16 && chosen.path == KernelPath::kOneDnn && !chosen.is_as_float) {
       EXPECT_GT(ran.of("aten::linear"), 0);  // which asks oneDNN
     } else {

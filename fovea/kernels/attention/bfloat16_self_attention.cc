@@ -29,7 +29,8 @@ struct PanelHeads : AttentionHeads {
   cpu::QkvRows qkv(const uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};
   }
-  // Calls work(scope, i, scratch) for every part of every head of every sequence, in parallel.
+  // Calls work(scope, head, part, scratch) for so many parts of every head of every sequence, in
+  // parallel.
   template <class Work>
   void for_each(int64_t parts, const Work& work) const {
     const bool has_tiles =
@@ -38,7 +39,7 @@ struct PanelHeads : AttentionHeads {
     cpu::share_out(count() * parts, grain(40000) * parts, [&](int64_t begin, int64_t end) {
       thread_local cpu::PanelAttentionScratch scratch;
       const cpu::PanelScope scope(unit);
-      for (int64_t i = begin; i < end; ++i) work(scope, i, scratch);
+      for (int64_t i = begin; i < end; ++i) work(scope, i / parts, i % parts, scratch);
     });
   }
 
@@ -65,9 +66,8 @@ struct PanelHeads : AttentionHeads {
     auto* out_bits = mutable_bits_of(out);
     auto* sums = log_sums.defined() ? log_sums.mutable_data_ptr<float>() : nullptr;
     const int64_t parts = parts_of_queries();
-    for_each(parts, [&](const cpu::PanelScope& scope, int64_t i, auto& scratch) {
-      const int64_t head = i / parts;
-      cpu::panel_attention_forward(scope, scratch, this->qkv(qkv_bits, head), {i % parts, parts},
+    for_each(parts, [&](const cpu::PanelScope& scope, int64_t head, int64_t part, auto& scratch) {
+      cpu::panel_attention_forward(scope, scratch, this->qkv(qkv_bits, head), {part, parts},
                                    tokens(head), K, static_cast<float>(scale),
                                    rows(out_bits, head, 0, 1),
                                    sums == nullptr ? nullptr : sums + first_of_sums(head));
@@ -85,7 +85,7 @@ struct PanelHeads : AttentionHeads {
       return cpu::QkvGradientRows{rows(dqkv_bits, head, 0, 3), rows(dqkv_bits, head, 1, 3),
                                   rows(dqkv_bits, head, 2, 3)};
     };
-    for_each(/*parts=*/1, [&](const cpu::PanelScope& scope, int64_t head, auto& scratch) {
+    for_each(1, [&](const cpu::PanelScope& scope, int64_t head, int64_t, auto& scratch) {
       cpu::panel_attention_backward(scope, scratch, this->qkv(qkv_bits, head),
                                     in(out_bits, head, 0, 1), in(dout_bits, head, 0, 1),
                                     sums + first_of_sums(head), tokens(head), K,

@@ -81,9 +81,8 @@ struct Int8Factors {
   int64_t stride;
   const uint8_t* strip;
   int64_t groups;
+  int64_t wanted_rows;      // of the block; sums of the others may be anything
   ComingBytes coming = {};  // steps are of a tile's depth; other forms leave it to the processor
-  // Of the block that are wanted; sums of the others may be anything. 0: all.
-  int64_t wanted_rows = 0;
 };
 void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, bool adds,
                          int32_t* sums);

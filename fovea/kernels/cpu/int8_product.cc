@@ -166,8 +166,8 @@ class Int8Product {
                            .stride = codes_stride_,
                            .strip = packed,
                            .groups = stretch.count,
-                           .coming = coming,
-                           .wanted_rows = std::min(layout_.rows, count - r)},
+                           .wanted_rows = std::min(layout_.rows, count - r),
+                           .coming = coming},
                           /*adds=*/stretch.begin > 0, sums + r * layout_.width);
       if (is_last && !is_in_tiles()) finish(r);
     }

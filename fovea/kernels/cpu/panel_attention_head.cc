@@ -14,8 +14,8 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
-// Rows so many values apart, or a multiple, fall into two sets of the first-level cache and put
-// each other out.
+// Rows so many values apart, or a multiple, fall into four sets of the first-level cache or fewer,
+// and may put each other out.
 constexpr int64_t kStrideOfFewSets = 512;
 
 constexpr auto kLog2OfE = std::numbers::log2e_v<float>;

@@ -110,17 +110,10 @@ class Product {
     if (is_shared_out_across()) return run_across();
     // Few panels are cut across as well, so that all threads have as much work.
     const int64_t parts = std::clamp<int64_t>(16 * at::get_num_threads() / down_, 1, across_);
-    const int64_t most = panels_of_run();
-    const auto body = [&](int64_t begin, int64_t end) {
-      const PanelScope scope(unit_);
-      while (begin < end) {
-        const auto part = begin / down_, panel = begin % down_;
-        const auto count = std::min({most, end - begin, down_ - panel});
-        multiply(scope, panel, count, across_ * part / parts, across_ * (part + 1) / parts);
-        begin += count;
-      }
+    const auto run = [&](const PanelScope& scope, int64_t part, int64_t panel, int64_t count) {
+      multiply(scope, panel, count, across_ * part / parts, across_ * (part + 1) / parts);
     };
-    share_out(parts * down_, most, body, least_of_run());
+    share_out_runs(parts, down_, panels_of_run(), least_of_run(), run);
   }
 
  private:
@@ -133,17 +126,27 @@ class Product {
     constexpr int64_t kLeastPanels = 2, kPanelsOfThread = 4;
     const int64_t parts =
         std::clamp<int64_t>(kPanelsOfThread * at::get_num_threads() / across_, 1, down_);
+    const auto run = [&](const PanelScope& scope, int64_t part, int64_t panel, int64_t count) {
+      const auto first = down_ * part / parts, last = down_ * (part + 1) / parts;
+      multiply(scope, first, last - first, panel, panel + count);
+    };
+    share_out_runs(parts, across_, across_, kLeastPanels, run);
+  }
+
+  // Calls run(scope, part, panel, count) for runs of `least` to `most` of the `panels` panels that
+  // one factor has, for each of `parts` parts of the other one.
+  template <class Run>
+  void share_out_runs(int64_t parts, int64_t panels, int64_t most, int64_t least,
+                      const Run& run) const {
     const auto body = [&](int64_t begin, int64_t end) {
       const PanelScope scope(unit_);
       while (begin < end) {
-        const auto part = begin / across_, from = begin % across_;
-        const auto first = down_ * part / parts, last = down_ * (part + 1) / parts;
-        const auto to = std::min(across_, from + end - begin);
-        multiply(scope, first, last - first, from, to);
-        begin += to - from;
+        const auto panel = begin % panels, count = std::min({most, end - begin, panels - panel});
+        run(scope, begin / panels, panel, count);
+        begin += count;
       }
     };
-    share_out(parts * across_, across_, body, kLeastPanels);
+    share_out(parts * panels, most, body, least);
   }
 
   bool wants_row_sums() const {

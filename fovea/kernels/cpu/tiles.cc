@@ -165,9 +165,8 @@ FOVEA_AMX_INT8 void multiply_codes(const Int8Factors& factors, bool adds, int32_
 }  // namespace
 
 FOVEA_AMX_INT8 void multiply_int8_in_tiles(const Int8Factors& factors, bool adds, int32_t* sums) {
-  const bool has_below = factors.wanted_rows == 0 || factors.wanted_rows > kInt8TileRows;
-  return has_below ? multiply_codes<true>(factors, adds, sums)
-                   : multiply_codes<false>(factors, adds, sums);
+  return factors.wanted_rows > kInt8TileRows ? multiply_codes<true>(factors, adds, sums)
+                                             : multiply_codes<false>(factors, adds, sums);
 }
 
 }  // namespace fovea::kernels::cpu

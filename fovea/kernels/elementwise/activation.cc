@@ -24,6 +24,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
 
@@ -136,9 +137,7 @@ const auto& gpu_gelu_op() {
   return op;
 }
 
-at::Tensor as_matrix(const at::Tensor& x) {
-  return x.dim() == 0 ? x.view({1, 1}) : x.view({x.numel() / x.size(-1), x.size(-1)});
-}
+at::Tensor as_matrix(const at::Tensor& x) { return x.dim() == 0 ? x.view({1, 1}) : as_rows(x); }
 
 // x: contiguous, of any shape.
 at::Tensor gpu_gelu(const at::Tensor& x, bool is_tanh) {

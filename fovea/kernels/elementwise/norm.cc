@@ -228,11 +228,6 @@ class LayerNormFunction : public SavingFunction<LayerNormFunction> {
   }
 };
 
-OptionalTensor float_or_none(const at::Tensor& x) {
-  if (!x.defined()) return std::nullopt;
-  return x.scalar_type() == at::kFloat ? x.contiguous() : x.to(at::kFloat).contiguous();
-}
-
 bool is_there(const at::Tensor& x) {
   return !x.defined() || x.storage().nbytes() >= static_cast<size_t>(x.nbytes());
 }

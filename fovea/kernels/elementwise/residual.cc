@@ -165,10 +165,6 @@ at::Tensor spread(const at::Tensor& mask, const at::Tensor& x) {
   return mask.to(x.scalar_type()).view(shape);
 }
 
-MaybeTensor to_floats(const at::Tensor& x) {
-  return x.defined() ? MaybeTensor(x.to(at::kFloat).contiguous()) : std::nullopt;
-}
-
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(fovea, m) {
@@ -200,7 +196,7 @@ at::Tensor add_residual(const at::Tensor& x, const at::Tensor& branch, const at:
               mask.defined() ? c10::str(mask.sizes()) : "nothing");
   if (!scale.defined() && !mask.defined()) return x + branch;
   if (has_residual_kernel(x)) {
-    return ResidualFunction::apply(x, branch, to_floats(scale), to_floats(mask));
+    return ResidualFunction::apply(x, branch, float_or_none(scale), float_or_none(mask));
   }
   auto y = branch;
   if (scale.defined()) y = y * scale.to(x.scalar_type());

@@ -107,11 +107,10 @@ ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
   auto product = case_of_input(x, weight.size(0));
   if (!product.is_on_cpu) return product;
   product.has_int8 = kept_int8(weight) != nullptr;
-  if (product.dtype == at::kBFloat16) {
-    const auto path = kernel_paths().of(KernelOp::kLinear, at::kBFloat16).path;
-    const bool asks = !product.has_int8 && product.M < kLeastRowsOfPanels &&
-                      (path == KernelPath::kAvx512Bf16 || path == KernelPath::kAmx);
-    product.has_panels = asks && kept_panels(weight) != nullptr;
+  if (product.dtype == at::kBFloat16 && !product.has_int8 && product.M < kLeastRowsOfPanels) {
+    product.has_panels = true;
+    const bool would_take_them = is_of_panels(library_or_own_path(product));
+    product.has_panels = would_take_them && kept_panels(weight) != nullptr;
   }
   if (product.dtype == at::kFloat) {
     const bool asks = !product.has_int8 &&
