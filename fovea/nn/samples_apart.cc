@@ -27,15 +27,25 @@ ForwardContext with_samples_apart() {
 // it stays in a cache.
 constexpr int64_t kTokensOfPart = 800;
 
-// Into how many parts a batch is cut; 1: not at all.
-int64_t num_parts(const at::Tensor& x) {
+// Where the parts begin that a batch is cut into, and its end. Of a large batch they are smaller
+// towards its end, so that nobody waits long for a thread whose processor is shared.
+std::vector<int64_t> bounds_of_parts(const at::Tensor& x) {
   const int64_t B = x.size(0), N = x.size(1), threads = at::get_num_threads();
+  const std::vector<int64_t> whole = {0, B};
   // Of few samples the last ones would leave threads without work.
-  if (N == 0 || B < threads || (B < 2 * threads && B % threads != 0)) return 1;
+  if (N == 0 || B < threads || (B < 2 * threads && B % threads != 0)) return whole;
   const int64_t wanted = std::max<int64_t>(1, kTokensOfPart / N);
   const int64_t rounds = kernels::cpu::parts_of(B, wanted * threads);
-  const int64_t parts = std::min(B, threads * rounds);
-  return B / parts * N >= kernels::kLeastRowsApart ? parts : 1;
+  const int64_t most = B / std::min(B, threads * rounds);
+  const int64_t least = kernels::cpu::parts_of(kernels::kLeastRowsApart, N);
+  if (most < least) return whole;
+  const int64_t smallest = rounds > 1 ? least : most;
+  std::vector<int64_t> bounds = {0};
+  for (int64_t left = B; left > 0; left = B - bounds.back()) {
+    const auto size = std::clamp(left / threads, smallest, most);
+    bounds.push_back(left - size < smallest ? B : bounds.back() + size);
+  }
+  return bounds;
 }
 
 bool may_be_apart(const std::vector<UnitImpl*>& units, const Tensors& inputs) {
@@ -81,16 +91,18 @@ SamplesApartScope::SamplesApartScope() : scope_(with_samples_apart()) {}
 
 Tensors forward_apart(const std::vector<UnitImpl*>& units, const Tensors& inputs,
                       c10::function_ref<Tensors(const Tensors&)> forward) {
-  const int64_t count = may_be_apart(units, inputs) ? num_parts(inputs[0]) : 1;
+  if (!may_be_apart(units, inputs)) return forward(inputs);
+  const auto bounds = bounds_of_parts(inputs[0]);
+  const auto count = static_cast<int64_t>(bounds.size()) - 1;
   if (count == 1) return forward(inputs);
   auto context = forward_context();
   context.samples_apart = false;
   std::vector<Tensors> parts(static_cast<size_t>(count));
-  const int64_t B = inputs[0].size(0);
   kernels::cpu::each_alone(count, [&](int64_t i) {
     const ContextScope scope(context);
-    const int64_t begin = B * i / count, end = B * (i + 1) / count;
-    parts[static_cast<size_t>(i)] = forward(narrowed(inputs, begin, end - begin));
+    const auto part = static_cast<size_t>(i);
+    const int64_t begin = bounds[part], size = bounds[part + 1] - begin;
+    parts[part] = forward(narrowed(inputs, begin, size));
   });
   return joined(parts);
 }

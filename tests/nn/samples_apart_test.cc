@@ -79,7 +79,10 @@ TEST_F(SamplesApartTest, CutsABatchForAllThreadsAlike) {
   EXPECT_EQ(parts_of({numbered(3)}), (std::vector<int64_t>{1, 1, 1}));
   EXPECT_EQ(parts_of({numbered(5)}), (std::vector<int64_t>{5}));  // two threads would wait
   EXPECT_EQ(parts_of({numbered(7)}), (std::vector<int64_t>{2, 2, 3}));
-  EXPECT_EQ(parts_of({numbered(40)}), (std::vector<int64_t>{6, 7, 7, 6, 7, 7}));
+  EXPECT_EQ(parts_of({numbered(40)}),
+            (std::vector<int64_t>{6, 6, 6, 6, 5, 3, 2, 2, 1, 1, 1, 1}));  // smaller at the end
+  EXPECT_EQ(parts_of({numbered(75, 40)}),
+            (std::vector<int64_t>{12, 12, 12, 12, 9, 6, 4, 2, 2, 2, 2}));  // 2 samples at least
   EXPECT_EQ(parts_of({numbered(6, 20)}), (std::vector<int64_t>{6}));  // rows of a library's product
 }
 
