@@ -12,7 +12,6 @@
 #include "fovea/inference/pass.h"
 #include "fovea/inference/ready_input.h"
 #include "fovea/nn/forward_context.h"
-#include "fovea/nn/samples_apart.h"
 
 namespace fovea::inference {
 namespace {
@@ -95,12 +94,10 @@ std::vector<Outcome<at::Tensor>> Predictor::features(const std::vector<Input>& i
 Logits Predictor::logits(const at::Tensor& images, const std::vector<std::string>& wanted) const {
   const at::NoGradGuard no_grad;
   const bool all = wanted == std::vector<std::string>{"all"};
-  const nn::SamplesApartScope samples_apart;  // but where intermediates are recorded
   std::optional<nn::RecordScope> recorder;
   if (!wanted.empty()) recorder.emplace(all ? std::vector<std::string>{} : wanted);
-  const auto input = images.to(loaded_->compute.device, loaded_->compute.dtype);
   Logits outputs;
-  outputs.logits = loaded_->model->forward({input, loaded_->channels}).to(at::kCPU, at::kFloat);
+  outputs.logits = forward_of_images(*loaded_, images, loaded_->channels).to(at::kCPU, at::kFloat);
   if (!recorder) return outputs;
   for (const auto& [name, tensor] : recorder->intermediates()) {
     outputs.intermediates.emplace_back(name, tensor.to(at::kCPU, at::kFloat));

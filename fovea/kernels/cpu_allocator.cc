@@ -14,10 +14,12 @@
 #include <mutex>
 #include <new>
 
+#include "fovea/kernels/cpu_memory_pool.h"
+
 namespace fovea::kernels {
 namespace {
 
-constexpr size_t kHeader = 64;  // before each block: its size; keeps the data aligned to 64 bytes
+constexpr size_t kHeader = kCpuBlockHeader;    // keeps the data aligned to 64 bytes
 constexpr size_t kMinKept = size_t{64} << 10;  // smaller blocks: malloc keeps those well
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int64_t kMinSlack = int64_t{32} << 20;
@@ -161,29 +163,37 @@ BlockCache& cache() {
   return *instance;
 }
 
-// Data lies kHeader bytes into its block; the block's first word is its size, 0 for malloc's.
-void* allocate(size_t size) {
+// Data lies kHeader bytes into its block; the block's first word is its size, 0 for malloc's, and
+// kPooledBlock for those of a pool. -> data; null when the system has no memory left
+void* allocate_here(size_t size) {
+  if (auto* pool = CpuMemoryPoolScope::current()) return pool->take(size);
   const size_t wanted = size + kHeader;
-  char* block = nullptr;
+  void* block = nullptr;
   if (wanted >= kMinKept) {
-    block = static_cast<char*>(cache().take(rounded(wanted)));
+    block = cache().take(rounded(wanted));
+  } else if (posix_memalign(&block, kHeader, wanted) == 0) {
+    const size_t uncounted = 0;
+    std::memcpy(block, &uncounted, sizeof(uncounted));
   } else {
-    void* small = nullptr;
-    if (posix_memalign(&small, kHeader, wanted) == 0) {
-      const size_t uncounted = 0;
-      std::memcpy(small, &uncounted, sizeof(uncounted));
-      block = static_cast<char*>(small);
-    }
+    return nullptr;
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, block, "not enough memory: ", size, " bytes on the CPU");
-  return block + kHeader;
+  return block ? static_cast<char*>(block) + kHeader : nullptr;
+}
+
+void* allocate(size_t size) {
+  void* data = allocate_here(size);
+  TORCH_CHECK_WITH(OutOfMemoryError, data, "not enough memory: ", size, " bytes on the CPU");
+  return data;
 }
 
 void release(void* data) {
   if (!data) return;
   void* block = static_cast<char*>(data) - kHeader;
-  if (BlockCache::block_size(block) == 0) {
+  const size_t size = BlockCache::block_size(block);
+  if (size == 0) {
     std::free(block);
+  } else if (size == kPooledBlock) {
+    CpuMemoryPool::give_back(data);
   } else {
     cache().give_back(block);
   }

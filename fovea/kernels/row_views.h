@@ -29,24 +29,26 @@ inline std::optional<at::Tensor> float_or_none(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat ? x.contiguous() : x.to(at::kFloat).contiguous();
 }
 
-// The values of a vector of float32 or bfloat16, as float32, for as long as this lives.
+// The values of a vector of float32 or bfloat16, as float32.
 class FloatsOf {
  public:
   explicit FloatsOf(const at::Tensor& x) {  // undefined: null
     if (!x.defined()) return;
     dense_ = x.contiguous();
-    if (dense_.scalar_type() != at::kFloat) made_.resize(dense_.numel());
-    data_ = FloatRows(dense_, dense_.numel()).read(0, made_.data());
+    rows_.emplace(dense_, dense_.numel());
   }
-  FloatsOf(const FloatsOf&) = delete;
-  FloatsOf& operator=(const FloatsOf&) = delete;
 
-  const float* data() const { return data_; }
+  // May lie in `scratch`, until it is used again.
+  const float* read(std::vector<float>& scratch) const {
+    if (!rows_) return nullptr;
+    const auto size = static_cast<size_t>(dense_.numel());
+    if (scratch.size() < size) scratch.resize(size);
+    return rows_->read(0, scratch.data());
+  }
 
  private:
   at::Tensor dense_;
-  std::vector<float> made_;
-  const float* data_ = nullptr;
+  std::optional<FloatRows> rows_;
 };
 
 }  // namespace fovea::kernels

@@ -1,6 +1,7 @@
 // Links fovea::inference alone: a predictor needs no trainer.
 #include "fovea/inference/predictor.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
@@ -21,6 +22,7 @@
 #include "fovea/inference/ready_input.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "tests/support/close.h"
+#include "tests/support/parity.h"
 #include "tests/train/model_cases.h"
 
 namespace fovea::inference {
@@ -128,6 +130,23 @@ TEST_P(EveryPredictorTest, TwoThreadsAtOnceAreBitwiseOne) {
   for (const auto& own : found) {
     ASSERT_EQ(own.size(), expected.size());
     for (size_t i = 0; i < own.size(); ++i) EXPECT_TRUE(is_same(own[i], expected[i])) << i;
+  }
+}
+
+// Of images that come again in one size; of the others a pass is run as it comes.
+TEST_P(EveryPredictorTest, LogitsAreTheModelsToTheBitHoweverOftenItIsAsked) {
+  const at::NoGradGuard no_grad;
+  const auto& model = *predictor_.loaded().model;
+  if (model.takes_patches() || !model.variables().empty() || predictor_.kind() == Kind::kSamples) {
+    GTEST_SKIP() << "takes no images alone";
+  }
+  const auto spec = model.input_spec();
+  std::vector<int64_t> sizes = {1, spec.in_chans};
+  sizes.insert(sizes.end(), spec.img_size.begin(), spec.img_size.end());
+  for (uint64_t i = 0; i < 6; ++i) {
+    const auto images = support::random(sizes, at::kFloat, i);
+    support::expect_same_bits(predictor_.logits(images).logits, model.forward({images, {}}),
+                              fmt::format("pass {}", i));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/recorded_pass.h"
 
 // S sequences, N tokens of one, T of all, H heads, K head_dim, D = H K.
 namespace fovea::kernels {
@@ -65,12 +66,14 @@ struct PanelHeads : AttentionHeads {
     const auto* qkv_bits = bits_of(qkv);
     auto* out_bits = mutable_bits_of(out);
     auto* sums = log_sums.defined() ? log_sums.mutable_data_ptr<float>() : nullptr;
-    const int64_t parts = parts_of_queries();
-    for_each(parts, [&](const cpu::PanelScope& scope, int64_t head, int64_t part, auto& scratch) {
-      cpu::panel_attention_forward(scope, scratch, this->qkv(qkv_bits, head), {part, parts},
-                                   tokens(head), K, static_cast<float>(scale),
-                                   rows(out_bits, head, 0, 1),
-                                   sums == nullptr ? nullptr : sums + first_of_sums(head));
+    run_kernel([heads = *this, qkv_bits, out_bits, sums, scale] {
+      const int64_t parts = heads.parts_of_queries();
+      heads.for_each(parts, [&](const auto& scope, int64_t head, int64_t part, auto& scratch) {
+        cpu::panel_attention_forward(scope, scratch, heads.qkv(qkv_bits, head), {part, parts},
+                                     heads.tokens(head), heads.K, static_cast<float>(scale),
+                                     heads.rows(out_bits, head, 0, 1),
+                                     sums == nullptr ? nullptr : sums + heads.first_of_sums(head));
+      });
     });
     return {out, {log_sums}};
   }

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <tuple>
+
 #include "fovea/core/error.h"
 #include "fovea/kernels/attention/attention_choice.h"
 #include "fovea/kernels/cpu/attention_head.h"
@@ -11,6 +13,7 @@
 #include "fovea/kernels/cpu/strip_product.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/work_scope.h"
 
 // B batch, N tokens, Q queries of each sample, D width, H heads, K head_dim.
@@ -39,15 +42,17 @@ struct ReadHeads {
   // H, D].
   at::Tensor wanted(const at::Tensor& read, const float* packed) const {
     const auto queries = empty({rows(), H * K}, read), to = empty({B, Q, H, D}, read);
-    auto* q = queries.mutable_data_ptr<float>();
-    cpu::strip_product({read.const_data_ptr<float>(), read.stride(0), false}, part(0, 0, true),
-                       packed, {rows(), H * K, D},
-                       {.data = q, .stride = H * K, .bias = bias_of(0, 0)});
-    for (int64_t head = 0; head < H; ++head) {
-      cpu::strip_product({q + head * K, H * K, false}, part(1, head, false), nullptr,
-                         {rows(), D, K},
-                         {.data = to.mutable_data_ptr<float>() + head * D, .stride = H * D});
-    }
+    auto *q = queries.mutable_data_ptr<float>(), *data = to.mutable_data_ptr<float>();
+    const cpu::FloatFactor asking{read.const_data_ptr<float>(), read.stride(0), false};
+    run_kernel([heads = *this, asking, packed, q, data] {
+      const auto [M, D, HK] = std::tuple(heads.rows(), heads.D, heads.H * heads.K);
+      cpu::strip_product(asking, heads.part(0, 0, true), packed, {M, HK, D},
+                         {.data = q, .stride = HK, .bias = heads.bias_of(0, 0)});
+      for (int64_t head = 0; head < heads.H; ++head) {
+        cpu::strip_product({q + head * heads.K, HK, false}, heads.part(1, head, false), nullptr,
+                           {M, D, heads.K}, {.data = data + head * D, .stride = heads.H * D});
+      }
+    });
     return to;
   }
 
@@ -56,28 +61,32 @@ struct ReadHeads {
     const auto to = at::empty_like(wanted), log_sums = empty({B, Q * H}, x);
     const auto *of = x.const_data_ptr<float>(), *asks = wanted.const_data_ptr<float>();
     auto *data = to.mutable_data_ptr<float>(), *sums = log_sums.mutable_data_ptr<float>();
-    cpu::share_out(B, /*most=*/1, [&](int64_t begin, int64_t end) {
+    const auto attend = [=, N = N, D = D, QH = Q * H](int64_t begin, int64_t end) {
       thread_local cpu::AttentionScratch scratch;
       for (int64_t b = begin; b < end; ++b) {
         const cpu::InRowsOfHead tokens{of + b * N * D, D};
-        cpu::attention_head_forward(scratch, {{asks + b * Q * H * D, D}, tokens, tokens}, N, D,
-                                    static_cast<float>(scale), 0, Q * H, {data + b * Q * H * D, D},
-                                    sums + b * Q * H);
+        cpu::attention_head_forward(scratch, {{asks + b * QH * D, D}, tokens, tokens}, N, D,
+                                    static_cast<float>(scale), 0, QH, {data + b * QH * D, D},
+                                    sums + b * QH);
       }
-    });
+    };
+    run_kernel([attend, count = B] { cpu::share_out(count, /*most=*/1, attend); });
     return to;
   }
 
   // found: [B, Q, H, D] -> [B, Q, H K].
   at::Tensor given(const at::Tensor& found) const {
     const auto to = empty({B, Q, H * K}, found);
-    for (int64_t head = 0; head < H; ++head) {
-      cpu::strip_product({found.const_data_ptr<float>() + head * D, H * D, false},
-                         part(2, head, true), nullptr, {rows(), K, D},
-                         {.data = to.mutable_data_ptr<float>() + head * K,
-                          .stride = H * K,
-                          .bias = bias_of(2, head)});
-    }
+    run_kernel(
+        [heads = *this, from = found.const_data_ptr<float>(), data = to.mutable_data_ptr<float>()] {
+          const auto [H, K, D] = std::tuple(heads.H, heads.K, heads.D);
+          for (int64_t head = 0; head < H; ++head) {
+            cpu::strip_product(
+                {from + head * D, H * D, false}, heads.part(2, head, true), nullptr,
+                {heads.rows(), K, D},
+                {.data = data + head * K, .stride = H * K, .bias = heads.bias_of(2, head)});
+          }
+        });
     return to;
   }
 };

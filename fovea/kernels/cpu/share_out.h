@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "fovea/kernels/cpu/team.h"
+#include "fovea/kernels/recorded_pass.h"
 
 namespace fovea::kernels::cpu {
 
@@ -36,9 +37,15 @@ class Pieces {
   int64_t count_, least_, most_, threads_;
 };
 
+// A kernel that does not go through run_kernel would be left out of a recorded pass.
+inline void refuse_recording() {
+  if (auto* recorder = pass_recorder()) recorder->refuse("it has work of threads of its own");
+}
+
 // The same in libtorch's threads, for a body that calls libtorch: which runs by itself in them.
 template <class Body>
 void share_out_in_libtorch(int64_t count, int64_t most, const Body& body, int64_t least = 1) {
+  refuse_recording();
   Pieces pieces(count, least, most);
   // Two at least, if one finds nothing: libtorch runs a single one outside of its threads, where a
   // library that body calls would start its own.
@@ -54,6 +61,7 @@ void share_out_in_libtorch(int64_t count, int64_t most, const Body& body, int64_
 template <class Body>
 void share_out(int64_t count, int64_t most, const Body& body, int64_t least = 1) {
   if (!has_teams()) return share_out_in_libtorch(count, most, body, least);
+  refuse_recording();
   const int64_t threads = std::min<int64_t>(at::get_num_threads(), (count + least - 1) / least);
   if (threads <= 1) return body(0, count);
   Pieces pieces(count, least, most);
@@ -63,6 +71,7 @@ void share_out(int64_t count, int64_t most, const Body& body, int64_t least = 1)
 // Likewise for [0, count) in ranges of `grain` items at least, or all of it.
 template <class Body>
 void for_ranges(int64_t count, int64_t grain, const Body& body) {
+  refuse_recording();
   if (!has_teams()) return at::parallel_for(0, count, grain, body);
   constexpr int64_t kPiecesOfThread = 4;
   const int64_t even = count / (kPiecesOfThread * at::get_num_threads());

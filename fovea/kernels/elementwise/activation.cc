@@ -24,6 +24,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
@@ -44,13 +45,13 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kPartOfActivation = 16384;
 
-// Calls work(begin, count) for parts of x, in parallel. `begin` is at a cache line.
+// Calls work(begin, count) for parts of `size` values, in parallel. `begin` is at a cache line.
 template <class Work>
-void for_parts(const at::Tensor& x, const Work& work) {
-  const int64_t units = (x.numel() + kPartOfActivation - 1) / kPartOfActivation;
+void for_parts(int64_t size, const Work& work) {
+  const int64_t units = (size + kPartOfActivation - 1) / kPartOfActivation;
   cpu::for_ranges(units, 1, [&](int64_t begin, int64_t end) {
     const auto first = begin * kPartOfActivation;
-    work(first, std::min(end * kPartOfActivation, x.numel()) - first);
+    work(first, std::min(end * kPartOfActivation, size) - first);
   });
 }
 
@@ -61,11 +62,11 @@ void for_saved_parts(const at::Tensor& saved, const Work& work) {
   const bool is_rounded = std::is_same_v<Value, float> && saved.scalar_type() == at::kBFloat16;
   if (!is_rounded) {
     const auto* values = values_of<Value>(saved);
-    return for_parts(saved, [&](int64_t i, int64_t count) { work(i, count, values + i); });
+    return for_parts(saved.numel(), [&](int64_t i, int64_t count) { work(i, count, values + i); });
   }
   if constexpr (std::is_same_v<Value, float>) {
     const auto* bits = bits_of(saved);
-    for_parts(saved, [&](int64_t begin, int64_t count) {
+    for_parts(saved.numel(), [&](int64_t begin, int64_t count) {
       const auto read = std::make_unique_for_overwrite<float[]>(kPartOfActivation);
       for (int64_t i = begin; i < begin + count; i += kPartOfActivation) {
         const auto some = std::min(kPartOfActivation, begin + count - i);
@@ -83,7 +84,9 @@ at::Tensor cpu_gelu(const at::Tensor& x) {
   in_own_type(x, [&](auto zero) {
     const auto* from = values_of<decltype(zero)>(x);
     auto* to = mutable_values_of<decltype(zero)>(y);
-    for_parts(x, [=](int64_t i, int64_t count) { cpu::gelu(from + i, count, to + i); });
+    run_kernel([from, to, size = x.numel()] {
+      for_parts(size, [=](int64_t i, int64_t count) { cpu::gelu(from + i, count, to + i); });
+    });
   });
   return y;
 }

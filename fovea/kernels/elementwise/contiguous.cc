@@ -9,6 +9,7 @@
 #include "fovea/kernels/cpu/loop_clones.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -75,17 +76,21 @@ at::Tensor contiguous(const at::Tensor& x) {
   constexpr int64_t kLeastValues = 1 << 13;  // of a thread
   const auto y = at::empty(x.sizes(), x.options());
   const WorkScope work("fovea::contiguous", 0, 2 * bytes_of({y}));
-  const auto sizes = x.sizes().slice(0, x.dim() - 2), strides = x.strides().slice(0, x.dim() - 2);
+  const at::DimVector sizes(x.sizes().slice(0, x.dim() - 2));
+  const at::DimVector strides(x.strides().slice(0, x.dim() - 2));
   const int64_t rows = x.size(-2), values = rows * x.size(-1);  // of a block
   const auto* from = static_cast<const char*>(x.const_data_ptr());
   auto* to = static_cast<char*>(y.mutable_data_ptr());
   const auto item = static_cast<int64_t>(x.itemsize());
   const int64_t stride = x.stride(-2) * item, bytes = x.size(-1) * item;
-  cpu::for_ranges(x.numel() / values, 1 + kLeastValues / values, [=](int64_t begin, int64_t end) {
+  const auto copy_blocks = [=](int64_t begin, int64_t end) {
     BlockPlace place(sizes, strides, begin);
     for (int64_t block = begin; block < end; ++block, place.advance()) {
       copy_rows(from + place.offset() * item, stride, rows, bytes, to + block * values * item);
     }
+  };
+  run_kernel([copy_blocks, blocks = x.numel() / values, grain = 1 + kLeastValues / values] {
+    cpu::for_ranges(blocks, grain, copy_blocks);
   });
   return y;
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "fovea/kernels/cpu/norm_rows.h"
 
@@ -31,6 +32,12 @@ class FloatRows {
     }
     write(scratch);
     cpu::float_to_bfloat16(scratch, D_, bits() + row * D_);
+  }
+  // Row `from` of `other`, which is of the same dtype and width, bit by bit.
+  void copy(int64_t row, const FloatRows& other, int64_t from) const {
+    const int64_t bytes = D_ * (is_float_ ? 4 : 2);
+    std::memcpy(static_cast<char*>(data_) + row * bytes,
+                static_cast<const char*>(other.data_) + from * bytes, static_cast<size_t>(bytes));
   }
 
  private:

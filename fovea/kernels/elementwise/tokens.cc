@@ -6,25 +6,27 @@
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
-#include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/residual_rows.h"
 #include "fovea/kernels/cpu/share_out.h"
+#include "fovea/kernels/elementwise/float_rows.h"
 #include "fovea/kernels/kernel_paths.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
 namespace {
 
-bool is_float_on_cpu(const at::Tensor& x) {
-  return !x.defined() || (x.is_cpu() && x.scalar_type() == at::kFloat);
-}
+bool is_on_cpu(const at::Tensor& x) { return !x.defined() || x.is_cpu(); }
 
 bool joins_in_one_pass(const at::Tensor& prefix, const at::Tensor& patches,
                        const at::Tensor& position) {
-  return is_float_on_cpu(prefix) && is_float_on_cpu(patches) && is_float_on_cpu(position) &&
-         patches.numel() > 0 &&
+  const auto dtype = patches.scalar_type();
+  return (dtype == at::kFloat || dtype == at::kBFloat16) && is_on_cpu(prefix) &&
+         is_on_cpu(patches) && is_on_cpu(position) && patches.numel() > 0 &&
          kernel_paths().of(KernelOp::kResidual, at::kFloat).path != KernelPath::kReference &&
          !torch::autograd::compute_requires_grad(prefix, patches, position);
 }
@@ -40,11 +42,13 @@ at::Tensor join_plainly(const at::Tensor& prefix, const at::Tensor& patches,
   return at::cat({rows, placed}, 1);
 }
 
-const float* floats_of(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+// Rows of the same width, in `dtype`, which any other is rounded to first.
+std::optional<FloatRows> rows_of(const at::Tensor& x, int64_t width, at::ScalarType dtype,
+                                 std::vector<at::Tensor>& held) {
+  if (!x.defined()) return std::nullopt;
+  held.push_back(x.to(dtype).contiguous());
+  return FloatRows(held.back(), width);
 }
-
-at::Tensor dense(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
 void check_rows(const char* name, const at::Tensor& rows, const at::Tensor& patches,
                 int64_t count) {
@@ -67,25 +71,31 @@ at::Tensor join_tokens(const at::Tensor& prefix, const at::Tensor& patches,
   if (!joins_in_one_pass(prefix, patches, position)) {
     return join_plainly(prefix, patches, position);
   }
-  constexpr int64_t kLeastRows = 32;  // of a thread
-  const auto own_prefix = dense(prefix), own_patches = dense(patches),
-             own_position = dense(position);
   const auto y = at::empty({B, P + N, D}, patches.options());
   const WorkScope work("fovea::join_tokens", 0, bytes_of({prefix, patches, position, y}));
-  const auto *front = floats_of(own_prefix), *rows = floats_of(own_patches),
-             *places = floats_of(own_position);
-  auto* to = y.mutable_data_ptr<float>();
-  cpu::for_ranges(B * (P + N), kLeastRows, [=](int64_t begin, int64_t end) {
+  std::vector<at::Tensor> held;
+  const auto front = rows_of(prefix, D, y.scalar_type(), held);
+  const auto rows = rows_of(patches, D, y.scalar_type(), held);
+  const auto places = rows_of(position, D, y.scalar_type(), held);
+  const FloatRows out(y, D);
+  const auto join_rows = [=](int64_t begin, int64_t end) {
+    std::vector<float> scratch(D), scratch_place(D), scratch_out(D);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t sample = row / (P + N), token = row % (P + N);
-      const auto* from = token < P ? front + token * D : rows + (sample * N + token - P) * D;
-      if (token < P || !places) {
-        std::copy_n(from, D, to + row * D);
+      if (token < P) {
+        out.copy(row, *front, token);
+      } else if (!places) {
+        out.copy(row, *rows, sample * N + token - P);
       } else {
-        cpu::residual_row(from, places + (token - P) * D, nullptr, /*mask=*/1, D, to + row * D);
+        const auto* from = rows->read(sample * N + token - P, scratch.data());
+        const auto* place = places->read(token - P, scratch_place.data());
+        out.write(row, scratch_out.data(),
+                  [&](float* to) { cpu::residual_row(from, place, nullptr, /*mask=*/1, D, to); });
       }
     }
-  });
+  };
+  constexpr int64_t kLeastRows = 32;  // of a thread
+  run_kernel([=] { cpu::for_ranges(B * (P + N), kLeastRows, join_rows); });
   return y;
 }
 

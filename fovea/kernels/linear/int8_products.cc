@@ -6,6 +6,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/row_views.h"
 
 namespace fovea::kernels {
@@ -15,17 +16,20 @@ namespace {
 void multiply_by_int8(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const at::Tensor& residual, const at::Tensor& out, const at::Tensor& gelu) {
   const auto rows = x.stride(1) == 1 ? x : x.contiguous();
-  const FloatsOf biases(bias);
   const auto added = residual.defined() ? residual.contiguous() : residual;
   in_own_type(x, [&](auto zero) {
     using Value = decltype(zero);
-    cpu::int8_product(values_of<Value>(rows), rows.stride(0), rows.size(0), *kept_int8(weight),
-                      biases.data(),
-                      {.data = mutable_values_of<Value>(out),
-                       .stride = out.size(1),
-                       .residual = added.defined() ? values_of<Value>(added) : nullptr,
-                       .residual_stride = out.size(1),
-                       .gelu = gelu.defined() ? mutable_values_of<Value>(gelu) : nullptr});
+    const cpu::Int8Results<Value> results{
+        .data = mutable_values_of<Value>(out),
+        .stride = out.size(1),
+        .residual = added.defined() ? values_of<Value>(added) : nullptr,
+        .residual_stride = out.size(1),
+        .gelu = gelu.defined() ? mutable_values_of<Value>(gelu) : nullptr};
+    run_kernel([from = values_of<Value>(rows), stride = rows.stride(0), count = rows.size(0),
+                codes = kept_int8(weight), biases = FloatsOf(bias), results] {
+      thread_local std::vector<float> floats;
+      cpu::int8_product(from, stride, count, *codes, biases.read(floats), results);
+    });
   });
 }
 

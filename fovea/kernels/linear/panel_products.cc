@@ -5,6 +5,7 @@
 #include "fovea/kernels/cpu/panel_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/row_views.h"
 
 namespace fovea::kernels {
@@ -44,15 +45,20 @@ void multiply(ProductPath path, const at::Tensor& a, const cpu::SecondFactor& se
   if (out.numel() == 0) return;
   const auto first = with_dense_dim(a);
   const int64_t N = out.size(1);
-  const FloatsOf biases(bias);
   const auto added = residual.defined() ? residual.contiguous() : residual;
-  cpu::panel_product(unit_of(path), factor_of(first), second, {a.size(0), N, a.size(1)},
-                     cpu::Bfloat16Result{.data = mutable_bits_of(out),
-                                         .stride = N,
-                                         .bias = biases.data(),
-                                         .residual = added.defined() ? bits_of(added) : nullptr,
-                                         .residual_stride = N,
-                                         .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr});
+  const cpu::Bfloat16Result result{.data = mutable_bits_of(out),
+                                   .stride = N,
+                                   .residual = added.defined() ? bits_of(added) : nullptr,
+                                   .residual_stride = N,
+                                   .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr};
+  const cpu::ProductSizes sizes{a.size(0), N, a.size(1)};
+  run_kernel([unit = unit_of(path), first = factor_of(first), second, sizes,
+              biases = FloatsOf(bias), result] {
+    thread_local std::vector<float> floats;
+    auto to = result;
+    to.bias = biases.read(floats);
+    cpu::panel_product(unit, first, second, sizes, to);
+  });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "fovea/kernels/cpu/strip_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/weight_copies.h"
+#include "fovea/kernels/recorded_pass.h"
 
 namespace fovea::kernels {
 namespace {
@@ -33,14 +34,17 @@ class StripFactors {
   void multiply(const at::Tensor& out, const at::Tensor& residual, const at::Tensor& gelu) const {
     const int64_t N = b_.size(1);
     const auto added = residual.defined() ? residual.contiguous() : residual;
-    cpu::strip_product(float_factor_of(a_), float_factor_of(b_), packed_,
-                       {a_.size(0), N, a_.size(1)},
-                       {.data = out.mutable_data_ptr<float>(),
-                        .stride = N,
-                        .bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr,
-                        .residual = added.defined() ? added.const_data_ptr<float>() : nullptr,
-                        .residual_stride = N,
-                        .gelu = gelu.defined() ? gelu.mutable_data_ptr<float>() : nullptr});
+    const cpu::StripResult result{
+        .data = out.mutable_data_ptr<float>(),
+        .stride = N,
+        .bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr,
+        .residual = added.defined() ? added.const_data_ptr<float>() : nullptr,
+        .residual_stride = N,
+        .gelu = gelu.defined() ? gelu.mutable_data_ptr<float>() : nullptr};
+    const cpu::ProductSizes sizes{a_.size(0), N, a_.size(1)};
+    run_kernel([a = float_factor_of(a_), b = float_factor_of(b_), packed = packed_, sizes, result] {
+      cpu::strip_product(a, b, packed, sizes, result);
+    });
   }
 
  private:

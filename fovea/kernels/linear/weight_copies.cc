@@ -15,9 +15,17 @@
 #include "fovea/kernels/cpu/strip_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/int8_products.h"
+#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
+namespace {
+
+std::atomic<int64_t> num_arrangements = 0;
+
+}  // namespace
+
+int64_t weight_arrangement() { return num_arrangements; }
 
 // Of all copies of an owner; there once the first one is asked for.
 struct WeightCopies::Buffer {
@@ -79,6 +87,7 @@ bool WeightCopies::Copy::bring_up_to_date(const at::Tensor& weight, std::atomic<
   if (weight.const_data_ptr() != data) return false;
   const std::lock_guard lock(buffer->mutex);
   if (is_of(weight, made)) return true;
+  const RecordingPause pause;
   make();
   made.store(weight._version(), std::memory_order_release);
   return true;
@@ -182,6 +191,7 @@ void WeightCopies::use_int8(const at::Tensor& weight, bool uses) {
               "8-bit integers of a weight of {} dims; expected 2, and a depth of {} at most",
               weight.dim(), cpu::kMostInt8Depth);
   copy.uses_int8 = uses;
+  ++num_arrangements;
   if (uses) copy.int8_of(weight);  // here, and not in the first pass
 }
 
@@ -189,10 +199,12 @@ void WeightCopies::hold_rows(const at::Tensor& weight, const std::optional<Int8R
   auto& copy = own_copy(weight);
   copy.int8_rows = range ? std::optional(cpu::int8_row(*range)) : std::nullopt;
   if (copy.int8) copy.int8->rows = copy.int8_rows;
+  ++num_arrangements;
 }
 
 void WeightCopies::watch(const at::Tensor& weight, Watcher watcher) {
   own_copy(weight).watcher = std::move(watcher);
+  ++num_arrangements;
 }
 
 at::Tensor WeightCopies::flat() const {
@@ -233,6 +245,7 @@ bool is_flattened(const at::Tensor& x) {
 // Others hang things of theirs on tensors, too (elementwise/reduce.h).
 WeightCopies::Copy* WeightCopies::hanging_on(const at::Tensor& weight) {
   const auto& owner = is_flattened(weight) ? weight._base() : weight;
+  if (auto* recorder = pass_recorder()) recorder->depend_on(at::Tensor(owner));
   return dynamic_cast<Copy*>(owner.unsafeGetTensorImpl()->get_backend_meta());
 }
 
@@ -259,7 +272,9 @@ const cpu::Int8Weight* kept_int8(const at::Tensor& weight) {
 
 void tell_watcher(const at::Tensor& weight, const at::Tensor& rows) {
   const auto* kept = WeightCopies::hanging_on(weight);
-  if (kept && kept->watcher) kept->watcher(rows);
+  if (!kept || !kept->watcher) return;
+  if (auto* recorder = pass_recorder()) recorder->refuse("somebody watches a weight");
+  kept->watcher(rows);
 }
 
 bool has_watcher(const at::Tensor& weight) {

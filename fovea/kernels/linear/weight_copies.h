@@ -48,6 +48,9 @@ const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
 void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
 bool has_watcher(const at::Tensor& weight);
 
+// How often in this process it was changed how weights are multiplied, or who watches them.
+int64_t weight_arrangement();
+
 // bfloat16 copies of float32 weights, an optimizer's or those of a loaded model, side by side, as
 // long as it lives. A copy is stale once its weight's version has moved on, whoever wrote to it;
 // what changes values without that says so (Optimizer::mark_changed). Not for weights that are

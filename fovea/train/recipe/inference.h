@@ -15,6 +15,7 @@
 #include "fovea/data/transforms/any_transform.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/models/model.h"
+#include "fovea/nn/recorded_forward.h"
 #include "fovea/train/recipe/config.h"
 #include "fovea/train/tasks/tensor_batch.h"
 
@@ -59,6 +60,7 @@ struct ReadSamples {
 struct Inference {
   models::ModelPtr model;                         // in evaluation mode, on compute.device
   std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
+  std::shared_ptr<nn::RecordedForward> recorded;  // passes of it over images
   // What is done to a sample, as the model was trained; `transforms` is the same, made for the
   // samples that the model takes.
   std::vector<data::AnyTransformConfig> transform_list;
