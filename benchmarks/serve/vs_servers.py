@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """`fovea serve` against LitServe with timm, FastAPI with onnxruntime, and Triton's Python backend: ViT-S/16 on photographs of
-500 x 375, images a second and how long an answer takes, with 1 to 16 clients. Servers take turns; the load generator shares
-their processors. What the server costs beside the model: with one client, it and a `Predictor` in a process of its own take
+500 x 375, images a second and how long an answer takes, with 1 to 16 clients. All servers stand ready and take turns of a few
+seconds, so that what slows the machine for longer slows all; the load generator shares their processors. What the server costs beside the model: with one client, it and a `Predictor` in a process of its own take
 turns of a second or two.
 
     cmake --build --preset release --target fovea bench_predictor
     python benchmarks/make_photos.py /tmp/photos
-    VENV/bin/python benchmarks/serve/vs_servers.py /tmp/photos [--rounds 3] [--seconds 10] [--write]
+    VENV/bin/python benchmarks/serve/vs_servers.py /tmp/photos [--rounds 10] [--seconds 2] [--write]
 
 VENV has what tools/setup/python_env makes, litserve, fastapi, uvicorn and python-multipart. Triton needs nvidia-pytriton with the
 numpy < 2 that it asks for, and torch, timm and Pillow, in an environment of the Python that Debian has (its Python backend is
@@ -134,33 +134,42 @@ def against_predictor(args, port, requests, predictor):
     return pairs
 
 
+def start_all(args, photos, weights, onnx, folder, stack):
+    """-> (port, requests) by side, and of what did not start its last words."""
+    sides, failed = {}, {}
+    for side in args.sides:
+        requests = [request_of(side, photo) for photo in photos]
+        path = folder / f"{side}.log"
+        log = stack.enter_context(path.open("w"))
+        port = stack.enter_context(started(side, args, weights, onnx, log, requests[0]))
+        if port is None:
+            failed[side] = (path.read_text().strip().splitlines() or ["no word"])[-1][:200]
+            print(f"{side} did not start: {failed[side]}", file=sys.stderr)
+        else:
+            sides[side] = port, requests
+    return sides, failed
+
+
 def measure(args, photos, weights, onnx, folder):
     """By side and concurrency: (images a second, p50, p99) of each round; labels by side; what did not start; and pairs of
     against_predictor."""
-    found, labels, failed, pairs = {}, {}, {}, []
-    has_predictor = pathlib.Path(args.predictor).exists()
-    for turn in range(args.rounds):
-        for side in bench_model.in_turn(args.sides, turn):
-            if side in failed:
-                continue
-            requests = [request_of(side, photo) for photo in photos]
-            path = folder / f"{side}.log"
-            with path.open("w") as log, started(side, args, weights, onnx, log, requests[0]) as port:
-                if port is None:
-                    failed[side] = (path.read_text().strip().splitlines() or ["no word"])[-1][:200]
-                    print(f"{side} did not start: {failed[side]}", file=sys.stderr)
-                    continue
-                labels.setdefault(side, [label_of(side, load.ask(port, request)) for request in requests[:20]])
-                for concurrency in args.concurrency:
-                    rate, latencies = load.run(port, requests, concurrency, args.seconds)
+    found, pairs = {}, []
+    with contextlib.ExitStack() as stack:
+        sides, failed = start_all(args, photos, weights, onnx, folder, stack)
+        labels = {side: [label_of(side, load.ask(port, request)) for request in requests[:20]] for side, (port, requests) in sides.items()}
+        for concurrency in args.concurrency:
+            for turn in range(args.rounds):
+                for side in bench_model.in_turn(sides, turn):
+                    rate, latencies = load.run(*sides[side], concurrency, args.seconds)
                     found.setdefault((side, concurrency), []).append(
                         (rate, bench_model.percentile(latencies, 0.5), bench_model.percentile(latencies, 0.99)))
-                    print(f"round {turn + 1}, {side}, {concurrency} clients: {rate:.1f} images a second", file=sys.stderr, flush=True)
-                if side == "fovea" and has_predictor:
-                    predictor = predictor_worker(args.predictor, MODEL, weights, args.threads, args.dtype, *args.files)
-                    predictor.measure(1)
-                    pairs += against_predictor(args, port, requests, predictor)
-                    predictor.close()
+            print(f"{concurrency} clients: measured", file=sys.stderr, flush=True)
+        if "fovea" in sides and pathlib.Path(args.predictor).exists():
+            predictor = predictor_worker(args.predictor, MODEL, weights, args.threads, args.dtype, *args.files)
+            predictor.measure(1)
+            for _ in range(args.rounds):
+                pairs += against_predictor(args, *sides["fovea"], predictor)
+            predictor.close()
     return found, labels, failed, pairs
 
 
@@ -176,13 +185,17 @@ def surplus(pairs):
 
 def table(args, found):
     sides = [side for side in args.sides if (side, args.concurrency[0]) in found]
+    peers = [side for side in sides if side != "fovea" and "fovea" in sides]
     lines = ["| clients | " + " | ".join(f"{TITLES[side]}: images/s | p50, ms | p99, ms" for side in sides) + " | "
-             + " | ".join(f"against {TITLES[side]}" for side in sides if side != "fovea") + " |",
-             "| --- |" + " --- |" * (3 * len(sides) + len(sides) - ("fovea" in sides))]
+             + " | ".join(f"against {TITLES[side]}" for side in peers) + " |",
+             "| --- |" + " --- |" * (3 * len(sides) + len(peers))]
     for concurrency in args.concurrency:
         middle = {side: [statistics.median(column) for column in zip(*found[side, concurrency])] for side in sides}
         cells = [f"{value:.1f}" for side in sides for value in middle[side]]
-        cells += [f"{middle['fovea'][0] / middle[side][0]:.2f}x" for side in sides if side != "fovea" and "fovea" in middle]
+        for side in peers:
+            rounds = zip(found["fovea", concurrency], found[side, concurrency])
+            median, low, high = bench_model.middle_half(own[0] / peer[0] for own, peer in rounds)
+            cells.append(f"{median:.2f}x ({low:.2f} to {high:.2f})")
         lines.append(f"| {concurrency} | " + " | ".join(cells) + " |")
     return lines
 
@@ -194,8 +207,8 @@ def main():
     parser.add_argument("--predictor", default=str(provenance.ROOT / "build/release/benchmarks/bench_predictor"))
     parser.add_argument("--sides", nargs="+", choices=list(TITLES), default=list(TITLES))
     parser.add_argument("--concurrency", nargs="+", type=int, default=[1, 2, 4, 8, 16])
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2, help="of a turn")
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--batch", type=int, default=16, help="largest batch, of those that batch")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--triton-python", default=sys.executable, metavar="PYTHON", help="that has nvidia-pytriton")
@@ -218,7 +231,7 @@ def main():
     provenance.show(args, "serve" if args.dtype == "float32" else f"serve_{args.dtype}", [
         "# Servers of ViT-S/16", "",
         f"{provenance.line()} {args.dtype}{beside}, {args.threads} threads, batches of up to {args.batch}, {len(photos)} JPEGs, medians of {args.rounds} "
-        f"rounds of {args.seconds:g} s by turns; the load comes from the same processors.", "",
+        f"rounds of turns of {args.seconds:g} s, and of their ratios with the middle half of them; the load comes from the same processors.", "",
         *table(args, found), "",
         *([*surplus(pairs), ""] if "fovea" in args.sides else []),
         *([f"Photographs on whose best class they agree with Fovea: {', '.join(agree)}."] if agree else []),

@@ -7,6 +7,7 @@
 #include "fovea/core/error.h"
 #include "fovea/core/log.h"
 #include "fovea/inference/ready_input.h"
+#include "fovea/kernels/cpu/own_threads.h"
 #include "fovea/serve/answers.h"
 #include "fovea/serve/protocol/status_error.h"
 
@@ -53,7 +54,8 @@ ServedModel::ServedModel(std::string name, inference::Predictor predictor,
       decoders_(decoders),
       statistics_(std::move(statistics)),
       batcher_(
-          options, [this](Batch&& batch) { compute(std::move(batch)); },
+          options, is_on_cpu() ? at::get_num_threads() : 1,
+          [this](Batch&& batch, int64_t threads) { compute(std::move(batch), threads); },
           [this](Batch&& batch) { expire(std::move(batch)); }) {}
 
 ServedModel::~ServedModel() { drain(); }
@@ -161,7 +163,11 @@ void ServedModel::prepare(Job& job) {
   decoded_bytes_ += job.decoded_bytes;
 }
 
-void ServedModel::compute(Batch&& batch) {
+bool ServedModel::is_on_cpu() const { return predictor_.loaded().compute.device.is_cpu(); }
+
+void ServedModel::compute(Batch&& batch, int64_t threads) {
+  std::optional<kernels::cpu::OwnThreadsScope> own_threads;
+  if (is_on_cpu()) own_threads.emplace(static_cast<int>(threads));
   const auto begin = Clock::now();
   std::vector<Job*> jobs;
   std::vector<const Question*> questions;

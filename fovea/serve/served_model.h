@@ -25,10 +25,11 @@ namespace fovea::serve {
 // Note [A request's way]
 // A thread of the server reads the request and takes a place in the queue, or refuses it. A thread
 // of `decoders`, which all models share, decodes and transforms its images or volumes (tensors have
-// no need of that). The batcher's thread puts it through the model with others, and calls what
-// waits for the answer. So images are decoded while a batch is computed, and a bad one is known
-// before any batch holds it. What waits decoded is held to decoded_budget, for a volume may take a
-// hundred times what its file does: once it is spent, inputs go to their batch as they came.
+// no need of that). A thread of the batcher puts it through the model, perhaps with others, and
+// calls what waits for the answer. So images are decoded while a batch is computed, and a bad one
+// is known before any batch holds it. What waits decoded is held to decoded_budget, for a volume
+// may take a hundred times what its file does: once it is spent, inputs go to their batch as they
+// came.
 class ServedModel {
  public:
   // Called once, with the response or with the error that took its place.
@@ -62,11 +63,12 @@ class ServedModel {
  private:
   struct Job;
 
+  bool is_on_cpu() const;
   void take_place();
   void give_place(const Job& job);
   void decode(std::unique_ptr<Job> job);
   void prepare(Job& job);
-  void compute(Batch&& batch);
+  void compute(Batch&& batch, int64_t threads);
   void expire(Batch&& batch);
   void succeed(Job& job, std::vector<OutputTensor>&& outputs);
   void fail_job(Job& job, std::exception_ptr error);

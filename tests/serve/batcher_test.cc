@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <utility>
 
 namespace fovea::serve {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 
 constexpr int64_t kLong = 60'000'000;  // microseconds: longer than any test
@@ -28,8 +32,8 @@ std::vector<std::vector<int64_t>> batches_of(const ServeOptions& options,
   std::vector<std::vector<int64_t>> batches;
   {
     Batcher batcher(
-        options,
-        [&](Batch&& batch) {
+        options, /*threads=*/1,
+        [&](Batch&& batch, int64_t) {
           auto& together = batches.emplace_back();
           for (const auto& item : batch) together.push_back(item->size);
           if (batches.size() > 1) return;
@@ -66,8 +70,8 @@ TEST(BatcherTest, TheLargestPreferredSizeIsTaken) {
 TEST(BatcherTest, WaitsForABatchThatCanGrow) {
   std::promise<size_t> computed;
   Batcher batcher(
-      {.max_batch_size = 4, .max_queue_delay_microseconds = kLong},
-      [&](Batch&& batch) { computed.set_value(batch.size()); }, [](Batch&&) {});
+      {.max_batch_size = 4, .max_queue_delay_microseconds = kLong}, /*threads=*/1,
+      [&](Batch&& batch, int64_t) { computed.set_value(batch.size()); }, [](Batch&&) {});
   auto size = computed.get_future();
   for (int i = 0; i < 3; ++i) push(batcher, 1);
   EXPECT_EQ(size.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
@@ -78,8 +82,8 @@ TEST(BatcherTest, WaitsForABatchThatCanGrow) {
 TEST(BatcherTest, TheDelayEndsTheWait) {
   std::promise<size_t> computed;
   Batcher batcher(
-      {.max_batch_size = 4, .max_queue_delay_microseconds = 10'000},
-      [&](Batch&& batch) { computed.set_value(batch.size()); }, [](Batch&&) {});
+      {.max_batch_size = 4, .max_queue_delay_microseconds = 10'000}, /*threads=*/1,
+      [&](Batch&& batch, int64_t) { computed.set_value(batch.size()); }, [](Batch&&) {});
   const auto begin = Clock::now();
   push(batcher, 1);
   EXPECT_EQ(computed.get_future().get(), 1U);
@@ -91,14 +95,80 @@ TEST(BatcherTest, WhatWaitsTooLongIsNotComputed) {
   size_t num_computed = 0;
   {
     Batcher batcher(
-        {.max_batch_size = 4, .max_queue_delay_microseconds = kLong},
-        [&](Batch&& batch) { num_computed += batch.size(); },
+        {.max_batch_size = 4, .max_queue_delay_microseconds = kLong}, /*threads=*/1,
+        [&](Batch&& batch, int64_t) { num_computed += batch.size(); },
         [&](Batch&& batch) { expired.set_value(batch.size()); });
     push(batcher, 1, Clock::now() + std::chrono::milliseconds(5));
     push(batcher, 2);
     EXPECT_EQ(expired.get_future().get(), 1U);
   }
   EXPECT_EQ(num_computed, 1U);  // what is left at the end is
+}
+
+// Sizes of batches and their threads, of items that lay in the queue while all threads were busy;
+// those that the threads have together are computed at the same time.
+class SharesTest : public ::testing::Test {
+ protected:
+  using Shares = std::vector<std::pair<size_t, int64_t>>;
+
+  Shares shares_of(int64_t threads, int64_t num_items, size_t at_a_time,
+                   const ServeOptions& options = {.max_batch_size = 32}) {
+    Shares shares;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::promise<void> begun, go;
+    {
+      Batcher batcher(
+          options, threads,
+          [&](Batch&& batch, int64_t own) {
+            std::unique_lock lock(mutex);
+            shares.emplace_back(batch.size(), own);
+            if (shares.size() == 1) {
+              begun.set_value();
+              return go.get_future().wait();
+            }
+            changed.notify_all();
+            changed.wait(lock, [&] { return shares.size() > at_a_time; });
+          },
+          [](Batch&&) {});
+      push(batcher, 1);
+      begun.get_future().wait();
+      for (int64_t i = 0; i < num_items; ++i) push(batcher, 1);
+      go.set_value();
+    }
+    EXPECT_EQ(shares.front(), std::pair(size_t{1}, threads)) << "alone, with all threads";
+    shares.erase(shares.begin());
+    std::sort(shares.begin(), shares.end());
+    return shares;
+  }
+};
+
+TEST_F(SharesTest, EachThreadGetsAShareOfWhatWaits) {
+  EXPECT_EQ(shares_of(2, 6, 2), (Shares{{3, 1}, {3, 1}}));
+  EXPECT_EQ(shares_of(3, 7, 3), (Shares{{2, 1}, {2, 1}, {3, 1}}));
+  EXPECT_EQ(shares_of(4, 2, 2), (Shares{{1, 2}, {1, 2}}));
+  EXPECT_EQ(shares_of(16, 1, 1), (Shares{{1, 16}}));
+}
+
+// Of 13 one thread takes 7; of the 6 that are left the other one leaves two, for who is done first.
+TEST_F(SharesTest, WhoIsAtWorkIsLeftSome) {
+  const auto shares = shares_of(2, 13, 2);
+  EXPECT_THAT(shares, Contains(std::pair(size_t{7}, int64_t{1})));
+  EXPECT_THAT(shares, Contains(std::pair(size_t{4}, int64_t{1})));
+}
+
+TEST_F(SharesTest, ManyThreadsShareFewBatches) {
+  EXPECT_EQ(shares_of(32, 32, 8), Shares(8, {4, 4}));
+}
+
+TEST_F(SharesTest, BatchesOfPreferredSizesHaveAllThreads) {
+  const ServeOptions options{.max_batch_size = 8, .preferred_batch_size = {4}};
+  EXPECT_EQ(shares_of(2, 8, 1, options), (Shares{{4, 2}, {4, 2}}));
+}
+
+TEST_F(SharesTest, ADelayIsOfThemAllTogether) {
+  const ServeOptions options{.max_batch_size = 6, .max_queue_delay_microseconds = 20'000};
+  EXPECT_EQ(shares_of(2, 6, 2, options), (Shares{{3, 1}, {3, 1}}));
 }
 
 }  // namespace
