@@ -39,7 +39,8 @@ class Client:
 
 
 def run(port, requests, concurrency, seconds, warm_up=1.0):
-    """-> images a second, and latencies in ms, of what was answered within `seconds` after the warm-up."""
+    """-> images a second, and latencies in ms, of what was answered within `seconds` after the warm-up. Returns when all is answered: else
+    the server would go on at it while others are measured."""
     selector = selectors.DefaultSelector()
     queue = collections.deque(requests)
 
@@ -53,8 +54,9 @@ def run(port, requests, concurrency, seconds, warm_up=1.0):
         client.send(next_request())
     begin = time.perf_counter() + warm_up
     latencies = []
-    while (now := time.perf_counter()) < begin + seconds:
-        for event, _ in selector.select(timeout=1):
+    waiting = concurrency
+    while waiting > 0:
+        for event, _ in selector.select():
             answer = event.data.receive()
             if answer is None:
                 continue
@@ -63,7 +65,10 @@ def run(port, requests, concurrency, seconds, warm_up=1.0):
             now = time.perf_counter()
             if begin <= now < begin + seconds:
                 latencies.append(1000 * (now - event.data.start))
-            event.data.send(next_request())
+            if now < begin + seconds:
+                event.data.send(next_request())
+            else:
+                waiting -= 1
     for client in clients:
         client.socket.close()
     return len(latencies) / seconds, sorted(latencies)

@@ -6,7 +6,7 @@ turns of a second or two.
 
     cmake --build --preset release --target fovea bench_predictor
     python benchmarks/make_photos.py /tmp/photos
-    VENV/bin/python benchmarks/serve/vs_servers.py /tmp/photos [--rounds 10] [--seconds 2] [--write]
+    VENV/bin/python benchmarks/serve/vs_servers.py /tmp/photos [--rounds 6] [--seconds 4] [--write]
 
 VENV has what tools/setup/python_env makes, litserve, fastapi, uvicorn and python-multipart. Triton needs nvidia-pytriton with the
 numpy < 2 that it asks for, and torch, timm and Pillow, in an environment of the Python that Debian has (its Python backend is
@@ -207,8 +207,8 @@ def main():
     parser.add_argument("--predictor", default=str(provenance.ROOT / "build/release/benchmarks/bench_predictor"))
     parser.add_argument("--sides", nargs="+", choices=list(TITLES), default=list(TITLES))
     parser.add_argument("--concurrency", nargs="+", type=int, default=[1, 2, 4, 8, 16])
-    parser.add_argument("--seconds", type=float, default=2, help="of a turn")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--batch", type=int, default=16, help="largest batch, of those that batch")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--triton-python", default=sys.executable, metavar="PYTHON", help="that has nvidia-pytriton")

@@ -95,6 +95,7 @@ void PassRecorder::run(std::function<void()> step) {
 }
 
 void PassRecorder::depend_on(const at::Tensor& weight) {
+  if (weight.is_inference()) return refuse("versions of inference tensors are not counted");
   pass_.weights_.push_back({weight, weight._version()});
 }
 
@@ -160,7 +161,11 @@ class RecordingScope {
       return !x.defined() || is_part_of(x, given);
     });
     if (are_views) return;
-    if (pass.are_constant(given)) return pass.add_constants(*made, given);
+    if (pass.are_constant(given)) {
+      pass.constants_.insert(pass.constants_.end(), made->begin(), made->end());
+      for (const auto& x : given) recorder.depend_on(x);
+      return;
+    }
     pass.steps_.emplace_back([op = call.op, inputs = call.inputs, to = *made] {
       auto stack = inputs;
       op.callBoxed(stack);
@@ -190,13 +195,6 @@ bool RecordedPass::are_constant(const std::vector<at::Tensor>& tensors) const {
     const bool is_of_pass = has_pool() ? pool_->has(x.const_data_ptr()) : is_part_of(x, held_);
     return !is_of_pass && !is_part_of(x, {input_});
   });
-}
-
-// Made of `given`, of which they are a part no more.
-void RecordedPass::add_constants(const std::vector<at::Tensor>& made,
-                                 const std::vector<at::Tensor>& given) {
-  constants_.insert(constants_.end(), made.begin(), made.end());
-  for (const auto& x : given) weights_.push_back({x, x._version()});
 }
 
 std::unique_ptr<RecordedPass> RecordedPass::record(const at::Tensor& input, Forward forward,

@@ -64,7 +64,6 @@ class RecordedPass {
   bool has_pool() const;
   void hold(const std::vector<at::Tensor>& tensors);
   bool are_constant(const std::vector<at::Tensor>& tensors) const;
-  void add_constants(const std::vector<at::Tensor>& made, const std::vector<at::Tensor>& given);
 
   std::shared_ptr<CpuMemoryPool> pool_ = CpuMemoryPool::make();
   at::Tensor input_, output_;

@@ -1,7 +1,9 @@
 #include "fovea/nn/recorded_forward.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
@@ -65,8 +67,11 @@ void RecordedForward::give_back(const Key& key, Pass pass) {
 at::Tensor RecordedForward::run(const at::Tensor& input, at::ScalarType dtype,
                                 kernels::RecordedPass::Forward forward) {
   const auto run_as_it_comes = [&] { return forward(input.to(dtype)); };
-  if (!input.is_cpu() || at::GradMode::is_enabled() || is_watched()) return run_as_it_comes();
-  const Key key(input.sizes().vec(), dtype);
+  if (!input.is_cpu() || at::GradMode::is_enabled() || c10::InferenceMode::is_enabled() ||
+      is_watched()) {
+    return run_as_it_comes();
+  }
+  const Key key(input.sizes().vec(), dtype, at::get_num_threads());
   auto taken = take(key);
   if (taken.is_wanted) keep_new(key, kernels::RecordedPass::record(input.to(dtype), forward));
   if (!taken.pass) return run_as_it_comes();

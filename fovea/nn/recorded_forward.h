@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "fovea/kernels/recorded_pass.h"
@@ -28,7 +28,9 @@ class RecordedForward {
 
  private:
   using Pass = std::unique_ptr<kernels::RecordedPass>;
-  using Key = std::pair<std::vector<int64_t>, at::ScalarType>;
+  // Of an input, and how many threads share the pass: whether each takes samples of its own
+  // follows from both.
+  using Key = std::tuple<std::vector<int64_t>, at::ScalarType, int64_t>;
   struct OfShape {
     int64_t num_ordinary = 0;  // passes that were run as they come
     bool can_be_recorded = true;

@@ -3,7 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/rand_like.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,6 +166,17 @@ TEST_F(RecordedPassTest, RefusesWhatCannotBeDoneAgain) {
       "aten::item gives something else than tensors");
   expect_refusal(
       x, [](const at::Tensor& x) { return x + at::rand_like(x); }, "not all noted");
+  expect_refusal(
+      x, [](const at::Tensor& x) { return x + at::rand({kDim}); }, "not all noted");
+  const auto adds_up = [](const at::Tensor& x) { return at::zeros({8, kDim}).add_(x); };
+  expect_refusal(x, adds_up, "not all noted");
+  at::Tensor scale;
+  {
+    const c10::InferenceMode inference;
+    scale = random_floats({kDim}, 2).neg();
+  }
+  expect_refusal(
+      x, [&](const at::Tensor& x) { return x * scale.neg(); }, "inference tensors");
   const auto apart = [](const at::Tensor& x) {
     auto y = x.clone();
     cpu::each_alone(2, [&](int64_t i) { y[i].mul_(2); });

@@ -1,6 +1,7 @@
 #include "fovea/nn/recorded_forward.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -74,6 +75,10 @@ TEST_F(RecordedForwardTest, TheModelIsAskedWhereSomebodyLooks) {
   {
     const at::AutoGradMode grad(true);
     EXPECT_EQ(times_asked(tokens(5)), 1) << "gradients";
+  }
+  {
+    const c10::InferenceMode inference;
+    EXPECT_EQ(times_asked(tokens(5)), 1) << "tensors without versions";
   }
   EXPECT_EQ(times_asked(tokens(5)), 0);
   int64_t called = 0;
