@@ -18,6 +18,13 @@ namespace {
 
 thread_local PassRecorder* current_recorder = nullptr;
 
+// at::RecordFunction has a member more without NDEBUG, with which libtorch is built.
+#if defined(NDEBUG)
+constexpr bool kCanRecord = true;
+#else
+constexpr bool kCanRecord = false;
+#endif
+
 void add_tensors_of(const c10::IValue& value, std::vector<at::Tensor>& to) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) to.push_back(value.toTensor());
@@ -123,22 +130,31 @@ class RecordingScope {
   const std::string& why_not() const { return recorder_.why_not_; }
 
  private:
+  // libtorch goes on without a callback that fails, but what it did not note ends the recording.
+  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) try {
+    return current_recorder ? context_of(function) : nullptr;
+  } catch (const std::exception& error) {
+    current_recorder->refuse(error.what());
+    return nullptr;
+  }
+
+  static void end(const at::RecordFunction& function, at::ObserverContext* context) try {
+    if (!context || !current_recorder) return;
+    --current_recorder->depth_;
+    const auto* call = dynamic_cast<Call*>(context);
+    if (call != nullptr) note(*current_recorder, *call, function.outputs());
+  } catch (const std::exception& error) {
+    current_recorder->refuse(error.what());
+  }
+
   // Only operators of libtorch: work of ours has a name alone, or is made of these.
-  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
+  static std::unique_ptr<at::ObserverContext> context_of(const at::RecordFunction& function) {
     const auto name = function.operator_name();
-    if (!current_recorder || !name || name->name.starts_with("fovea::")) return nullptr;
+    if (!name || name->name.starts_with("fovea::")) return nullptr;
     if (current_recorder->depth_++ > 0) return std::make_unique<InnerCall>();
     return std::make_unique<Call>(c10::Dispatcher::singleton().findSchemaOrThrow(
                                       name->name.c_str(), name->overload_name.c_str()),
                                   function.inputs());
-  }
-
-  static void end(const at::RecordFunction& function, at::ObserverContext* context) {
-    if (!context || !current_recorder) return;
-    --current_recorder->depth_;
-    if (const auto* call = dynamic_cast<Call*>(context)) {
-      note(*current_recorder, *call, function.outputs());
-    }
   }
 
   static void note(PassRecorder& recorder, const Call& call,
@@ -206,6 +222,7 @@ std::unique_ptr<RecordedPass> RecordedPass::record(const at::Tensor& input, Forw
     if (why_not) *why_not = why;
     return nullptr;
   };
+  if (!kCanRecord) return refuse("a build without NDEBUG cannot see libtorch's operators");
   {
     const CpuMemoryPoolScope in_pool(pass->pool_.get());
     pass->input_ = at::empty(input.sizes(), input.options());
