@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """`fovea serve` against LitServe with timm, FastAPI with onnxruntime, and Triton's Python backend: ViT-S/16 on photographs of
 500 x 375, images a second and how long an answer takes, with 1 to 16 clients. All servers stand ready and take turns of a few
-seconds, so that what slows the machine for longer slows all; the load generator shares their processors. What the server costs beside the model: with one client, it and a `Predictor` in a process of its own take
-turns of a second or two.
+seconds, so that what slows the machine for longer slows all; the load generator shares their processors. What the server costs
+beside the model: with one client, it and a `Predictor` in a process of its own take turns of a second or two.
 
     cmake --build --preset release --target fovea bench_predictor
     python benchmarks/make_photos.py /tmp/photos

@@ -94,23 +94,21 @@ bool are_cut(const std::vector<OpenInput>& inputs, const train::Inference& infer
 
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch) {
   const auto& model = *inference.model;
-  const bool is_of_images = !batch.features.defined() && batch.packed.grids.empty() &&
-                            batch.images.defined() && !model.takes_patches();
-  if (is_of_images) return forward_of_images(inference, batch.images, batch.variables);
-  const nn::SamplesApartScope samples_apart;
-  return train::forward(model, batch);
+  if (batch.features.defined()) return train::forward(model, batch);
+  return forward(inference, train::input_of(model, batch));
 }
 
-at::Tensor forward_of_images(const train::Inference& inference, const at::Tensor& images,
-                             const std::vector<std::string>& variables) {
-  const auto pass = [&](const at::Tensor& input) {
+at::Tensor forward(const train::Inference& inference, const models::ModelInput& input) {
+  const auto pass = [&](const at::Tensor& tensor) {
     const nn::SamplesApartScope samples_apart;
-    return inference.model->forward({input, variables});
+    return inference.model->forward(input.with_tensor(tensor));
   };
-  // Of channels with names a pass is not the same function each time.
+  if (input.has_patches() || input.is_packed()) return pass(input.tensor());
   const auto [device, dtype] = inference.compute;
-  return variables.empty() ? inference.recorded->run(images.to(device), dtype, pass)
-                           : pass(images.to(device, dtype));
+  const auto& images = input.images();
+  // Of channels with names a pass is not the same function each time.
+  return input.channels.empty() ? inference.recorded->run(images.to(device), dtype, pass)
+                                : pass(images.to(device, dtype));
 }
 
 at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch) {

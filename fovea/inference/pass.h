@@ -17,9 +17,8 @@ bool are_cut(const std::vector<OpenInput>& inputs, const train::Inference& infer
 
 // In evaluation mode. -> logits, or what else forward gives.
 at::Tensor forward(const train::Inference& inference, const train::TensorBatch& batch);
-// Of images [B, C, ...] on any device and in any dtype.
-at::Tensor forward_of_images(const train::Inference& inference, const at::Tensor& images,
-                             const std::vector<std::string>& variables);
+// The same; images may be on any device and in any dtype.
+at::Tensor forward(const train::Inference& inference, const models::ModelInput& input);
 // -> [B, F] as train::features_of, which changes the model's mode on its way.
 at::Tensor pooled_features(const train::Inference& inference, const train::TensorBatch& batch);
 

@@ -97,7 +97,7 @@ Logits Predictor::logits(const at::Tensor& images, const std::vector<std::string
   std::optional<nn::RecordScope> recorder;
   if (!wanted.empty()) recorder.emplace(all ? std::vector<std::string>{} : wanted);
   Logits outputs;
-  outputs.logits = forward_of_images(*loaded_, images, loaded_->channels).to(at::kCPU, at::kFloat);
+  outputs.logits = forward(*loaded_, {images, loaded_->channels}).to(at::kCPU, at::kFloat);
   if (!recorder) return outputs;
   for (const auto& [name, tensor] : recorder->intermediates()) {
     outputs.intermediates.emplace_back(name, tensor.to(at::kCPU, at::kFloat));

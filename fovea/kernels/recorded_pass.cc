@@ -18,13 +18,6 @@ namespace {
 
 thread_local PassRecorder* current_recorder = nullptr;
 
-// at::RecordFunction has a member more without NDEBUG, with which libtorch is built.
-#if defined(NDEBUG)
-constexpr bool kCanRecord = true;
-#else
-constexpr bool kCanRecord = false;
-#endif
-
 void add_tensors_of(const c10::IValue& value, std::vector<at::Tensor>& to) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) to.push_back(value.toTensor());
@@ -103,7 +96,10 @@ void PassRecorder::run(std::function<void()> step) {
 
 void PassRecorder::depend_on(const at::Tensor& weight) {
   if (weight.is_inference()) return refuse("versions of inference tensors are not counted");
-  pass_.weights_.push_back({weight, weight._version()});
+  auto& weights = pass_.weights_;  // several kernels ask for one
+  const auto is_it = [&](const auto& known) { return known.values.is_same(weight); };
+  if (std::any_of(weights.begin(), weights.end(), is_it)) return;
+  weights.push_back({weight, weight._version()});
 }
 
 void PassRecorder::refuse(std::string why) {
@@ -140,9 +136,8 @@ class RecordingScope {
 
   static void end(const at::RecordFunction& function, at::ObserverContext* context) try {
     if (!context || !current_recorder) return;
-    --current_recorder->depth_;
-    const auto* call = dynamic_cast<Call*>(context);
-    if (call != nullptr) note(*current_recorder, *call, function.outputs());
+    if (--current_recorder->depth_ > 0) return;
+    note(*current_recorder, static_cast<const Call&>(*context), function.outputs());
   } catch (const std::exception& error) {
     current_recorder->refuse(error.what());
   }
@@ -198,6 +193,15 @@ RecordedPass::RecordedPass() : arrangement_(weight_arrangement()) {}
 
 RecordedPass::~RecordedPass() = default;
 
+// at::RecordFunction has a member more without NDEBUG, with which libtorch is built.
+bool RecordedPass::can_be_recorded() {
+#if defined(NDEBUG)
+  return true;
+#else
+  return false;
+#endif
+}
+
 bool RecordedPass::has_pool() const { return bytes() > 0; }
 
 void RecordedPass::hold(const std::vector<at::Tensor>& tensors) {
@@ -222,7 +226,7 @@ std::unique_ptr<RecordedPass> RecordedPass::record(const at::Tensor& input, Forw
     if (why_not) *why_not = why;
     return nullptr;
   };
-  if (!kCanRecord) return refuse("a build without NDEBUG cannot see libtorch's operators");
+  if (!can_be_recorded()) return refuse("a build without NDEBUG cannot see libtorch's operators");
   {
     const CpuMemoryPoolScope in_pool(pass->pool_.get());
     pass->input_ = at::empty(input.sizes(), input.options());

@@ -34,6 +34,9 @@ class RecordedPass {
   // Of an input [...] on the CPU, without gradients.
   using Forward = c10::function_ref<at::Tensor(const at::Tensor& input)>;
 
+  // Not in a build without NDEBUG.
+  static bool can_be_recorded();
+
   // What forward does with such an input; null where it cannot be done again, which why_not then
   // says, if it is given. Takes some passes. Throws what forward throws.
   static std::unique_ptr<RecordedPass> record(const at::Tensor& input, Forward forward,

@@ -37,7 +37,7 @@ using Batch = std::vector<std::unique_ptr<BatchItem>>;
 //
 // On a CPU threads are dealt out with requests: one that waits alone gets all that are free, of
 // several each thread gets its share as a batch of its own. So no thread waits for another one at
-// the end of a batch, where clients wait for a whole one; results have the same bits. With
+// the end of a batch, where clients wait for a whole one. With
 // preferred sizes batches are one after the other, each with all threads.
 class Batcher {
  public:

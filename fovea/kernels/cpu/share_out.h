@@ -78,4 +78,10 @@ void for_ranges(int64_t count, int64_t grain, const Body& body) {
   share_out(count, std::max(even, grain), body, grain);
 }
 
+// The same as a kernel: body captures as PassRecorder::run says.
+template <class Body>
+void run_ranges(int64_t count, int64_t grain, const Body& body) {
+  run_kernel([=] { for_ranges(count, grain, body); });
+}
+
 }  // namespace fovea::kernels::cpu

@@ -9,7 +9,6 @@
 #include "fovea/kernels/cpu/loop_clones.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/kernel_paths.h"
-#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -83,14 +82,11 @@ at::Tensor contiguous(const at::Tensor& x) {
   auto* to = static_cast<char*>(y.mutable_data_ptr());
   const auto item = static_cast<int64_t>(x.itemsize());
   const int64_t stride = x.stride(-2) * item, bytes = x.size(-1) * item;
-  const auto copy_blocks = [=](int64_t begin, int64_t end) {
+  cpu::run_ranges(x.numel() / values, 1 + kLeastValues / values, [=](int64_t begin, int64_t end) {
     BlockPlace place(sizes, strides, begin);
     for (int64_t block = begin; block < end; ++block, place.advance()) {
       copy_rows(from + place.offset() * item, stride, rows, bytes, to + block * values * item);
     }
-  };
-  run_kernel([copy_blocks, blocks = x.numel() / values, grain = 1 + kLeastValues / values] {
-    cpu::for_ranges(blocks, grain, copy_blocks);
   });
   return y;
 }

@@ -22,7 +22,6 @@
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
-#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
@@ -105,7 +104,8 @@ at::Tensor normed_rows(at::ScalarType dtype, const at::Tensor& x, const Optional
   const FloatRows in(x, D), out(y, D);
   const auto* bits = dtype == x.scalar_type() ? bits_in_vectors(x) : nullptr;
   auto* out_bits = bits ? mutable_bits_of(y) : nullptr;
-  const auto norm_rows = [=](int64_t begin, int64_t end) {
+  constexpr int64_t kLeastRows = 16;  // of a thread
+  cpu::run_ranges(M, kLeastRows, [=](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_y(D);
     float dropped[2];
     for (int64_t m = begin; m < end; ++m) {
@@ -121,9 +121,7 @@ at::Tensor normed_rows(at::ScalarType dtype, const at::Tensor& x, const Optional
         cpu::layer_norm_row(row, weights, biases, static_cast<float>(eps), D, y, mean, rstd);
       });
     }
-  };
-  constexpr int64_t kLeastRows = 16;  // of a thread
-  run_kernel([=] { cpu::for_ranges(M, kLeastRows, norm_rows); });
+  });
   return y;
 }
 

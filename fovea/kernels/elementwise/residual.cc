@@ -18,7 +18,6 @@
 #include "fovea/kernels/elementwise/reduce.h"
 #include "fovea/kernels/kernel_paths.h"
 #include "fovea/kernels/operators.h"
-#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/row_views.h"
 #include "fovea/kernels/saved_activation.h"
 #include "fovea/kernels/work_scope.h"
@@ -85,7 +84,7 @@ at::Tensor residual_cpu(const at::Tensor& x, const at::Tensor& branch, const May
   const FloatRows in_x(x, D), in_branch(branch, D), out(y, D);
   const RowMask masks(mask, M);
   const auto* scales = scale ? scale->const_data_ptr<float>() : nullptr;
-  const auto add_rows = [=](int64_t begin, int64_t end) {
+  cpu::run_ranges(M, kResidualRowsPerPartial, [=](int64_t begin, int64_t end) {
     std::vector<float> scratch_x(D), scratch_branch(D), scratch_y(D);
     for (int64_t m = begin; m < end; ++m) {
       const float* row_x = in_x.read(m, scratch_x.data());
@@ -93,8 +92,7 @@ at::Tensor residual_cpu(const at::Tensor& x, const at::Tensor& branch, const May
       out.write(m, scratch_y.data(),
                 [&](float* to) { cpu::residual_row(row_x, row_branch, scales, masks[m], D, to); });
     }
-  };
-  run_kernel([=] { cpu::for_ranges(M, kResidualRowsPerPartial, add_rows); });
+  });
   return y;
 }
 

@@ -14,7 +14,6 @@
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/float_rows.h"
 #include "fovea/kernels/kernel_paths.h"
-#include "fovea/kernels/recorded_pass.h"
 #include "fovea/kernels/work_scope.h"
 
 namespace fovea::kernels {
@@ -78,7 +77,8 @@ at::Tensor join_tokens(const at::Tensor& prefix, const at::Tensor& patches,
   const auto rows = rows_of(patches, D, y.scalar_type(), held);
   const auto places = rows_of(position, D, y.scalar_type(), held);
   const FloatRows out(y, D);
-  const auto join_rows = [=](int64_t begin, int64_t end) {
+  constexpr int64_t kLeastRows = 32;  // of a thread
+  cpu::run_ranges(B * (P + N), kLeastRows, [=](int64_t begin, int64_t end) {
     std::vector<float> scratch(D), scratch_place(D), scratch_out(D);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t sample = row / (P + N), token = row % (P + N);
@@ -93,9 +93,7 @@ at::Tensor join_tokens(const at::Tensor& prefix, const at::Tensor& patches,
                   [&](float* to) { cpu::residual_row(from, place, nullptr, /*mask=*/1, D, to); });
       }
     }
-  };
-  constexpr int64_t kLeastRows = 32;  // of a thread
-  run_kernel([=] { cpu::for_ranges(B * (P + N), kLeastRows, join_rows); });
+  });
   return y;
 }
 
