@@ -1,6 +1,7 @@
 // The heads of sequences whose q, k and v lie side by side.
 #pragma once
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -8,6 +9,9 @@
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "fovea/kernels/cpu/product_sizes.h"
+#include "fovea/kernels/saved_activation.h"
 
 namespace fovea::kernels {
 
@@ -45,11 +49,14 @@ struct AttentionHeads {
     return first_query(head) * H + (head % H) * queries(head);
   }
 
-  // For the result [B, Q, H K], and for a value of each head of each query.
+  // For the result [B, Q, H K].
   at::Tensor empty_out(const at::Tensor& qkv) const {
     return at::empty({qkv.size(0), queries_in(qkv), H * K}, qkv.options());
   }
+  // For a value of each head of each query, which the backward pass reads; undefined where there is
+  // none.
   at::Tensor empty_sums(const at::Tensor& qkv) const {
+    if (!is_backward_recorded()) return {};
     return at::empty({qkv.size(0) * queries_in(qkv) * H}, qkv.options().dtype(at::kFloat));
   }
 
@@ -63,6 +70,24 @@ struct AttentionHeads {
   int64_t grain(int64_t scores) const {
     const int64_t mean = num_scores() * H / std::max<int64_t>(1, count());
     return std::max<int64_t>(1, scores / std::max<int64_t>(1, mean));
+  }
+  // Into how many parts the queries of each head are cut, so that all threads have as much of few
+  // heads. With each part the keys and values of its head are packed. Bits do not depend on it.
+  int64_t parts_of_queries() const {
+    constexpr int64_t kMostParts = 8, kLeastQueries = 32;
+    constexpr double kPacking = 20;  // takes as long as so many queries
+    const int64_t heads = std::max<int64_t>(1, count());
+    const int64_t mean =
+        num_queries > 0 ? num_queries : (offsets.back() - offsets.front()) * H / heads;
+    const auto time = [&](int64_t parts) {  // until all are done
+      return static_cast<double>(cpu::parts_of(heads * parts, at::get_num_threads())) *
+             (static_cast<double>(mean) / static_cast<double>(parts) + kPacking);
+    };
+    int64_t best = 1;
+    for (int64_t parts = 2; parts <= std::min(kMostParts, mean / kLeastQueries); ++parts) {
+      if (time(parts) < time(best)) best = parts;
+    }
+    return best;
   }
   // Of `products` products of [N, K] and [K, N], or of [N, N] and [N, K], in each head.
   double flops(int products) const {

@@ -4,7 +4,6 @@
 
 #include "fovea/kernels/attention/packed_attention_function.h"
 #include "fovea/kernels/cpu/panel_attention_head.h"
-#include "fovea/kernels/cpu/product_sizes.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
@@ -44,25 +43,8 @@ struct PanelHeads : AttentionHeads {
     });
   }
 
-  // Into which the queries of a head are cut, so that all threads have as much of few heads: with
-  // each part its keys and values are packed, which takes a tenth of the time of a head.
-  int64_t parts_of_queries() const {
-    constexpr int64_t kMostParts = 8;
-    const int64_t threads = at::get_num_threads();
-    const auto tenths = [&](int64_t parts) {  // of a head's time, until all are done
-      return static_cast<double>(cpu::parts_of(count() * parts, threads)) *
-             (1 + 10 / static_cast<double>(parts));
-    };
-    int64_t best = 1;
-    for (int64_t parts = 2; parts <= kMostParts; ++parts) {
-      if (tenths(parts) < tenths(best)) best = parts;
-    }
-    return best;
-  }
-
   PackedAttention forward(const at::Tensor& qkv, double scale) const {
-    const auto out = empty_out(qkv);
-    const auto log_sums = is_backward_recorded() ? empty_sums(qkv) : at::Tensor();
+    const auto out = empty_out(qkv), log_sums = empty_sums(qkv);
     const auto* qkv_bits = bits_of(qkv);
     auto* out_bits = mutable_bits_of(out);
     auto* sums = log_sums.defined() ? log_sums.mutable_data_ptr<float>() : nullptr;

@@ -1,9 +1,7 @@
 #include "fovea/kernels/attention/float_self_attention.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <type_traits>
 
 #include "fovea/kernels/attention/packed_attention_function.h"
@@ -48,20 +46,9 @@ struct FloatHeads : AttentionHeads {
       for (int64_t i = begin; i < end; ++i) work(i / parts, i % parts, scratch);
     });
   }
-  // Of each head's queries where there are fewer heads than threads; each part packs all keys and
-  // values, so it has enough queries. Bits do not depend on it.
-  int64_t parts_of_queries() const {
-    constexpr int64_t kLeast = 240;
-    const int64_t wanted = 2 * at::get_num_threads() / std::max<int64_t>(1, count());
-    const int64_t mean =
-        num_queries > 0 ? num_queries
-                        : (offsets.back() - offsets.front()) * H / std::max<int64_t>(1, count());
-    return std::max<int64_t>(1, std::min(wanted, mean / kLeast));
-  }
-
   PackedAttention forward(const at::Tensor& qkv, double scale) const {
     const auto made = empty_out(qkv), log_sums = empty_sums(qkv);
-    auto* sums = log_sums.mutable_data_ptr<float>();
+    auto* sums = log_sums.defined() ? log_sums.mutable_data_ptr<float>() : nullptr;
     run_kernel([heads = *this, from = in(qkv, 3), to = out(made, 1), sums, scale] {
       const int64_t parts = heads.parts_of_queries();
       heads.for_each(parts, [&](int64_t head, int64_t part, cpu::AttentionScratch& scratch) {
@@ -69,7 +56,7 @@ struct FloatHeads : AttentionHeads {
         cpu::attention_head_forward(scratch, heads.qkv(from, head), heads.tokens(head), heads.K,
                                     static_cast<float>(scale), Q * part / parts,
                                     Q * (part + 1) / parts, heads.part(to, head, 0, 1),
-                                    sums + heads.first_of_sums(head));
+                                    sums == nullptr ? nullptr : sums + heads.first_of_sums(head));
       });
     });
     return {made, {log_sums}};

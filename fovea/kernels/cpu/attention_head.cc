@@ -206,6 +206,7 @@ HWY_INLINE void attend_to_block(const Head& head, Strips keys, Strips values, in
 
 void forward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, int64_t N, int64_t K,
              float scale, int64_t begin, int64_t end, const OutRowsOfHead& out, float* log_sums) {
+  if (begin == end) return;  // of few queries in many parts
   const Head head{s, N, K};
   const int64_t Kp = head.Kp, most = num_queries(end - begin);
   const auto keys = head.columns(qkv.k, 0), values = head.rows(qkv.v);
@@ -221,7 +222,7 @@ void forward(AttentionScratch& s, const QkvOfHead<InRowsOfHead>& qkv, int64_t N,
     for (int64_t r = 0; r < rows; ++r) {
       const float sum = sum_of_row(head.sums + r * kLanes, kLanes);
       scale_row(head.result + r * Kp, Kp, 1.0f / sum);
-      log_sums[first + r] = head.offsets[r] + std::log2(sum);
+      if (log_sums != nullptr) log_sums[first + r] = head.offsets[r] + std::log2(sum);
     }
     out.store(first, rows, K, head.result, Kp);
   }

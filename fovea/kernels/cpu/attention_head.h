@@ -20,7 +20,7 @@ struct AttentionScratch {
 };
 
 // out = softmax(q k^T scale) v of the queries [begin, end), and log_sums[n] = log2(sum_m exp(q_n
-// k_m scale)) of those. A query gives the same bits in whatever range it is.
+// k_m scale)) of those, unless it is null. A query gives the same bits in whatever range it is.
 void attention_head_forward(AttentionScratch& scratch, const QkvOfHead<InRowsOfHead>& qkv,
                             int64_t N, int64_t K, float scale, int64_t begin, int64_t end,
                             const OutRowsOfHead& out, float* log_sums);
