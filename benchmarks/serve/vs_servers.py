@@ -119,19 +119,29 @@ def started(side, args, weights, onnx, log, request):
             process.wait()
 
 
+def answered(port):
+    """-> (requests that the server has answered, the milliseconds from their arrival to their answer, by its own clock)."""
+    success = json.loads(load.ask(port, b"GET /v2/models/vit/stats HTTP/1.1\r\nHost: localhost\r\n\r\n"))[
+        "model_stats"][0]["inference_stats"]["success"]
+    return success["count"], success["ns"] / 1e6
+
+
 def against_predictor(args, port, requests, predictor):
-    """-> by turns: mean milliseconds of an image, (with one client of the server, of the predictor)."""
-    pairs = []
+    """-> by turns: mean milliseconds of an image, (with one client of the server: by the client's clock, by the server's; of the predictor)."""
+    turns = []
     for turn in range(TURNS):
         sides = {}
         for side in ("server", "predictor")[::1 if turn % 2 else -1]:
             if side == "server":
-                sides[side] = statistics.fmean(load.run(port, requests, 1, args.seconds / TURNS, warm_up=0.2)[1])
+                before = answered(port)
+                sides["client"] = statistics.fmean(load.run(port, requests, 1, args.seconds / TURNS, warm_up=0.2)[1])
+                after = answered(port)
+                sides[side] = (after[1] - before[1]) / (after[0] - before[0])
             else:
                 predictor.measure(0.2)
                 sides[side] = statistics.fmean(predictor.measure(args.seconds / TURNS)["milliseconds"])
-        pairs.append((sides["server"], sides["predictor"]))
-    return pairs
+        turns.append((sides["client"], sides["server"], sides["predictor"]))
+    return turns
 
 
 def start_all(args, photos, weights, onnx, folder, stack):
@@ -151,9 +161,9 @@ def start_all(args, photos, weights, onnx, folder, stack):
 
 
 def measure(args, photos, weights, onnx, folder):
-    """By side and concurrency: (images a second, p50, p99) of each round; labels by side; what did not start; and pairs of
+    """By side and concurrency: (images a second, p50, p99) of each round; labels by side; what did not start; and turns of
     against_predictor."""
-    found, pairs = {}, []
+    found, turns = {}, []
     with contextlib.ExitStack() as stack:
         sides, failed = start_all(args, photos, weights, onnx, folder, stack)
         labels = {side: [label_of(side, load.ask(port, request)) for request in requests[:20]] for side, (port, requests) in sides.items()}
@@ -168,19 +178,24 @@ def measure(args, photos, weights, onnx, folder):
             predictor = predictor_worker(args.predictor, MODEL, weights, args.threads, args.dtype, *args.files)
             predictor.measure(1)
             for _ in range(args.rounds):
-                pairs += against_predictor(args, *sides["fovea"], predictor)
+                turns += against_predictor(args, *sides["fovea"], predictor)
             predictor.close()
-    return found, labels, failed, pairs
+    return found, labels, failed, turns
 
 
-def surplus(pairs):
+def surplus(turns):
     """Lines about what the server costs beside the model."""
-    if not pairs:
+    if not turns:
         return ["What one client pays over `Predictor` was not measured: bench_predictor is not built."]
-    median, low, high = (100 * ratio - 100 for ratio in bench_model.middle_half(server / alone for server, alone in pairs))
-    server, alone = (statistics.median(column) for column in zip(*pairs))
-    return [f"With one client an answer takes {server:.2f} ms, and `Predictor` alone {alone:.2f} ms for the same photographs: "
-            f"{median:+.1f} % (median of {len(pairs)} pairs of turns; {low:+.1f} to {high:+.1f} % in the middle half)."]
+    client, server, alone = (statistics.median(column) for column in zip(*turns))
+
+    def over(which):
+        return "{:+.1f} % ({:+.1f} to {:+.1f} %)".format(
+            *(100 * ratio - 100 for ratio in bench_model.middle_half(turn[which] / turn[2] for turn in turns)))
+
+    return [f"With one client an answer takes {client:.2f} ms by the client's clock, {over(0)} over `Predictor` alone, which takes {alone:.2f} ms "
+            f"for the same photographs; {server:.2f} ms by the server's, from the arrival of the request, {over(1)}. Medians of {len(turns)} "
+            "pairs of turns, with the middle half."]
 
 
 def table(args, found):
@@ -223,7 +238,7 @@ def main():
         parser.error(f"{args.photos}: no .jpg; make_photos.py makes some")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        found, labels, failed, pairs = measure(args, photos, *make_models(args, folder), folder)
+        found, labels, failed, turns = measure(args, photos, *make_models(args, folder), folder)
     theirs = peers_dtype(args.dtype)
     beside = "" if theirs == args.dtype else f" (timm: {theirs})"
     agree = [f"{TITLES[side]} {sum(a == b for a, b in zip(labels[side], labels['fovea']))} of {len(labels[side])}"
@@ -233,7 +248,7 @@ def main():
         f"{provenance.line()} {args.dtype}{beside}, {args.threads} threads, batches of up to {args.batch}, {len(photos)} JPEGs, medians of {args.rounds} "
         f"rounds of turns of {args.seconds:g} s, and of their ratios with the middle half of them; the load comes from the same processors.", "",
         *table(args, found), "",
-        *([*surplus(pairs), ""] if "fovea" in args.sides else []),
+        *([*surplus(turns), ""] if "fovea" in args.sides else []),
         *([f"Photographs on whose best class they agree with Fovea: {', '.join(agree)}."] if agree else []),
         *[f"{TITLES[side]} did not start: {why}" for side, why in failed.items()]])
 
