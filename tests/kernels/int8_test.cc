@@ -9,6 +9,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -171,6 +172,43 @@ TEST(Int8ProductTest, SumsOfTheLargestCodesAreExact) {
   EXPECT_THROW(cpu::pack_int8_weight(cpu::Int8Form::kPairs, weight.const_data_ptr<float>(), 1,
                                      weight.size(1)),
                Error);
+}
+
+// See Note [Sums of 16 bits]: at the edges of what fits, of either sign and place in a group.
+TEST(Int8ProductTest, GroupsWhosePairsFitComeFirst) {
+  const auto form = cpu::Int8Form::kBytes;
+  if (!cpu::has_int8_form(form)) GTEST_SKIP() << "skipped: no AVX2";
+  struct Group {
+    std::vector<float> codes;
+    bool fits;
+  };
+  const std::vector<Group> groups = {{{64, 65, 0, 0}, false},   {{64, 64, -64, -64}, true},
+                                     {{0, 0, -65, -64}, false}, {{127, -127, -127, 127}, true},
+                                     {{-127, -2, 0, 0}, false}, {{127, 1, -127, -1}, true},
+                                     {{1, 65, 65, 1}, true},    {{0, 0, 127, 2}, false}};
+  constexpr int64_t kColumns = 20, kColumn = 17;  // in the second strip, beside zeros
+  Int8Case factors({9, kColumns, 32});
+  factors.weight.zero_();
+  factors.weight.narrow(0, 0, 16).fill_(1);  // codes of 127
+  std::vector<int32_t> expected;
+  for (const bool fits : {true, false}) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (groups[i].fits == fits) expected.push_back(static_cast<int32_t>(4 * i));
+    }
+  }
+  for (int64_t k = 0; k < 32; ++k) {
+    factors.weight[kColumn][k].fill_(
+        groups[static_cast<size_t>(k / 4)].codes[static_cast<size_t>(k % 4)]);
+  }
+  const auto packed =
+      cpu::pack_int8_weight(form, factors.weight.const_data_ptr<float>(), kColumns, 32);
+  EXPECT_THAT(packed.num_fitting, testing::ElementsAre(0, 4));
+  EXPECT_THAT(std::vector(packed.places.begin() + 8, packed.places.end()),
+              testing::ElementsAreArray(expected));
+  factors.x[3].fill_(255);  // the largest codes alone
+  factors.x[4].fill_(-255);
+  const auto reference = reference::int8_product(factors.x, factors.weight, factors.bias);
+  support::expect_same_bits(multiply_int8(form, factors), reference.result, "product");
 }
 
 TEST(Int8ProductTest, ResidualAndGeluAreOfTheWholeSumsToTheBit) {

@@ -24,6 +24,7 @@
 #define FOVEA_AVX512
 #define FOVEA_AVX512_VNNI
 #define FOVEA_AVX_VNNI
+#define FOVEA_AVX2
 #define FOVEA_AMX
 #define FOVEA_AMX_INT8
 #else
@@ -31,12 +32,14 @@
 #define FOVEA_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define FOVEA_AVX512_VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define FOVEA_AVX_VNNI __attribute__((target("avx2,avxvnni")))
+#define FOVEA_AVX2 __attribute__((target("avx2")))
 #define FOVEA_AMX __attribute__((target("amx-tile,amx-bf16")))
 #define FOVEA_AMX_INT8 __attribute__((target("amx-tile,amx-int8")))
 #endif
 
 // Of what loops do to each vector: a call would put all that they hold in registers into memory.
 #define FOVEA_AVX512_INLINE __attribute__((always_inline)) FOVEA_AVX512 inline
+#define FOVEA_AVX2_INLINE __attribute__((always_inline)) FOVEA_AVX2 inline
 
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {

@@ -8,6 +8,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512.h"
+#include "fovea/kernels/cpu/int8_bytes.h"
 #include "fovea/kernels/cpu/int8_vectors.h"
 #include "fovea/kernels/cpu/processor.h"
 #include "fovea/kernels/cpu/tiles.h"
@@ -21,8 +22,9 @@ struct FormTraits {
   const char* name;
   KernelPath level;  // the first one that has it
 };
-constexpr std::array<FormTraits, 4> kForms = {{
+constexpr std::array<FormTraits, 5> kForms = {{
     {Int8Form::kPairs, "pairs", KernelPath::kBaseline},
+    {Int8Form::kBytes, "bytes", KernelPath::kAvx2},
     {Int8Form::kVnni256, "avx_vnni", KernelPath::kAvx2},
     {Int8Form::kVnni512, "avx512_vnni", KernelPath::kAvx512},
     {Int8Form::kTiles, "amx_int8", KernelPath::kAmx},
@@ -111,6 +113,8 @@ bool has_int8_form(Int8Form form) {
   switch (form) {
     case Int8Form::kPairs:
       return true;
+    case Int8Form::kBytes:
+      return has_avx2();
     case Int8Form::kVnni256:
       return has_avx_vnni();
     case Int8Form::kVnni512:
@@ -150,6 +154,12 @@ Int8Layout int8_layout(Int8Form form) {
   switch (form) {
     case Int8Form::kPairs:
       return {.group = 2, .width = pairs_width(), .rows = pairs_rows(), .depth = 2};
+    case Int8Form::kBytes:
+      return {.group = 4,
+              .width = kInt8BytesWidth,
+              .rows = kInt8BytesRows,
+              .depth = 4,
+              .most_depth = kMostInt8Depth};
     case Int8Form::kVnni256:
       return {.group = 4, .width = 16, .rows = kRows256, .depth = 4};
     case Int8Form::kVnni512:
@@ -173,6 +183,8 @@ void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, boo
   switch (scope.form()) {
     case Int8Form::kPairs:
       return multiply_block_of_pairs(factors, adds, sums);
+    case Int8Form::kBytes:
+      return multiply_int8_bytes(factors, adds, sums);
     case Int8Form::kVnni256:
       return multiply_vnni256(factors, adds, sums);
     case Int8Form::kVnni512:

@@ -21,18 +21,19 @@ namespace fovea::kernels::cpu {
 // has the same bits for any instructions, cuts and threads, and whatever rows stand beside a row.
 //
 // Codes that are neighbours in depth share 32 bits: four of 8 bits, of which VNNI and AMX multiply
-// four pairs and add them up in one instruction; elsewhere two of 16 bits. Older processors
-// multiply bytes, too, but add two products in 16 bits, where they would not fit. Such a group is a
-// value of the layout: rows of the first factor are groups one behind another; the second factor is
-// packed by strips of columns, [strips, groups, width].
+// four pairs and add them up in one instruction; elsewhere two of 16 bits. AVX2
+// multiplies bytes, too, but adds two products in 16 bits, where not all would fit. Such a group is
+// a value of the layout: rows of the first factor are groups one behind another; the second factor
+// is packed by strips of columns, [strips, groups, width].
 enum class Int8Form {
   kPairs,    // of 16 bits, on any processor
+  kBytes,    // AVX2, see int8_bytes.h
   kVnni256,  // AVX-VNNI
   kVnni512,  // AVX-512 VNNI
   kTiles,    // AMX
 };
 
-// "pairs", "avx_vnni", "avx512_vnni", "amx_int8".
+// "pairs", "bytes", "avx_vnni", "avx512_vnni", "amx_int8".
 const char* int8_form_name(Int8Form form);
 
 // Whether this processor has it.
@@ -50,11 +51,16 @@ struct Int8Row {
 // For numbers between these two, with 0 among them, both finite.
 Int8Row int8_row(const Int8Range& range);
 
+// Above it sums of products might not fit into 32 bits.
+inline constexpr int64_t kMostInt8Depth = 65536;
+
 struct Int8Layout {
   int64_t group;  // codes of a group
   int64_t width;  // columns of a strip
   int64_t rows;   // of a block
   int64_t depth;  // codes that a depth is filled up to a multiple of, with zeros in the strips
+  int64_t most_depth =
+      384;  // of a strip, so many codes are multiplied with all rows of a part at a time
 
   int64_t code_bytes() const { return kGroupBytes / group; }
   static constexpr int64_t kGroupBytes = 4;
@@ -74,6 +80,13 @@ class Int8Scope {
   Int8Form form_;
 };
 
+// Of Int8Form::kBytes, whose strips are not in the order of their groups.
+struct Int8StripOrder {
+  const int32_t* places;  // [groups] where their codes begin in a row, in bytes
+  int64_t num_fitting;    // so many come first whose products fit into 16 bits
+  const int32_t* shifts;  // [width] what sums begin with for the others
+};
+
 // sums: [rows, width] = (adds ? sums : 0) + the product of a whole block of rows, `stride` bytes
 // apart, and a strip, both of `groups` groups, at a cache line, a multiple of the layout's depth.
 struct Int8Factors {
@@ -81,7 +94,8 @@ struct Int8Factors {
   int64_t stride;
   const uint8_t* strip;
   int64_t groups;
-  int64_t wanted_rows;      // of the block; sums of the others may be anything
+  int64_t wanted_rows;  // of the block; sums of the others may be anything
+  Int8StripOrder order = {};
   ComingBytes coming = {};  // steps are of a tile's depth; other forms leave it to the processor
 };
 void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, bool adds,

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/int8_bytes.h"
 #include "fovea/kernels/cpu/share_out.h"
 #include "fovea/kernels/cpu/tiles.h"
 
@@ -129,8 +130,7 @@ class Int8Product {
   // The results of a part's rows and a strip. sums: [part_rows_, width].
   void multiply_strip(const Int8Scope& scope, int64_t row_part, int64_t strip,
                       int32_t* sums) const {
-    constexpr int64_t kMostDepth = 384;
-    const int64_t most = rounded_up(kMostDepth, layout_.depth) / layout_.group;
+    const int64_t most = rounded_up(layout_.most_depth, layout_.depth) / layout_.group;
     const int64_t even = rounded_up(parts_of(weight_.groups, parts_of(weight_.groups, most)),
                                     layout_.depth / layout_.group);
     for (int64_t k = 0; k < weight_.groups; k += even) {
@@ -167,11 +167,19 @@ class Int8Product {
                            .strip = packed,
                            .groups = stretch.count,
                            .wanted_rows = std::min(layout_.rows, count - r),
+                           .order = order_of(strip),
                            .coming = coming},
                           /*adds=*/stretch.begin > 0, sums + r * layout_.width);
       if (is_last && !is_in_tiles()) finish(r);
     }
     for (int64_t r = 0; is_last && is_in_tiles() && r < count; r += layout_.rows) finish(r);
+  }
+
+  Int8StripOrder order_of(int64_t strip) const {
+    if (weight_.places.empty()) return {};
+    return {weight_.places.data() + strip * weight_.groups,
+            weight_.num_fitting[static_cast<size_t>(strip)],
+            weight_.shifts.data() + strip * layout_.width};
   }
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
@@ -233,6 +241,12 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
                     .strips = {},
                     .scales = std::vector<float>(static_cast<size_t>(strips * layout.width)),
                     .sums = std::vector<int32_t>(static_cast<size_t>(strips * layout.width))};
+  const bool is_ordered = form == Int8Form::kBytes;
+  if (is_ordered) {
+    packed.places.resize(static_cast<size_t>(strips * packed.groups));
+    packed.shifts.resize(packed.sums.size());
+    packed.num_fitting.resize(static_cast<size_t>(strips));
+  }
   const int64_t strip_bytes = packed.groups * layout.width * Int8Layout::kGroupBytes;
   auto* to = packed.strips.reserve(strips * strip_bytes);
   for_ranges(strips, /*grain=*/1, [&](int64_t begin, int64_t end) {
@@ -246,6 +260,10 @@ Int8Weight pack_int8_weight(Int8Form form, const float* weight, int64_t columns,
         packed.sums[static_cast<size_t>(c)] = pack_column(
             codes, layout, to + strip * strip_bytes + c % layout.width * Int8Layout::kGroupBytes);
       }
+      if (!is_ordered) continue;
+      packed.num_fitting[static_cast<size_t>(strip)] = order_int8_strip(
+          to + strip * strip_bytes, packed.groups, packed.places.data() + strip * packed.groups,
+          packed.shifts.data() + strip * layout.width);
     }
   });
   return packed;

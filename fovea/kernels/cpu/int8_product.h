@@ -12,18 +12,18 @@
 
 namespace fovea::kernels::cpu {
 
-// Above it sums of products might not fit into 32 bits.
-inline constexpr int64_t kMostInt8Depth = 65536;
-
 // A weight [columns, depth] as the form takes it. Of a column of zeros the scale is 0, of one where
 // something is not finite NaN.
 struct Int8Weight {
   Int8Form form;
   int64_t columns, depth;
-  int64_t groups;                    // of a column
-  AlignedBuffer<uint8_t> strips;     // [strips, groups, width]
-  std::vector<float> scales;         // [strips, width], and
-  std::vector<int32_t> sums;         // of a column's codes; 0 behind the last column
+  int64_t groups;                 // of a column
+  AlignedBuffer<uint8_t> strips;  // [strips, groups, width]
+  std::vector<float> scales;      // [strips, width], and
+  std::vector<int32_t> sums;      // of a column's codes; 0 behind the last column
+  // Of Int8Form::kBytes: Int8StripOrder of each strip.
+  std::vector<int32_t> places = {}, shifts = {};  // [strips, groups], [strips, width]
+  std::vector<int64_t> num_fitting = {};          // [strips]
   std::optional<Int8Row> rows = {};  // what codes of all rows of x stand for; none: each row's own
 };
 

@@ -97,8 +97,8 @@ void say_where_slow() {
   if (kernels::int8_form() != kernels::cpu::Int8Form::kPairs) return;
   std::call_once(told, [] {
     log_warning(
-        "int8: this processor has no VNNI, or FOVEA_KERNELS leaves it out: codes are multiplied as "
-        "16-bit integers, which is slow for int8, with AVX2 about 1.3 times as fast as float32");
+        "int8: this processor has neither VNNI nor AVX2, or FOVEA_KERNELS leaves them out: codes "
+        "are multiplied as 16-bit integers, which is slow for int8");
   });
 }
 
