@@ -38,12 +38,13 @@ class FloatsOf {
     rows_.emplace(dense_, dense_.numel());
   }
 
-  // May lie in `scratch`, until it is used again.
-  const float* read(std::vector<float>& scratch) const {
+  // May lie in memory of the thread, until it reads others.
+  const float* read() const {
     if (!rows_) return nullptr;
+    thread_local std::vector<float> floats;
     const auto size = static_cast<size_t>(dense_.numel());
-    if (scratch.size() < size) scratch.resize(size);
-    return rows_->read(0, scratch.data());
+    if (floats.size() < size) floats.resize(size);
+    return rows_->read(0, floats.data());
   }
 
  private:

@@ -11,13 +11,17 @@
 #include <vector>
 
 #include "fovea/core/error.h"
+#include "fovea/kernels/cpu/product_sizes.h"
 #include "fovea/kernels/linear/linear.h"
 #include "fovea/kernels/linear/product_path.h"
 #include "tests/support/close.h"
+#include "tests/support/packed_weight.h"
+#include "tests/support/threads.h"
 
 namespace fovea {
 namespace {
 
+namespace cpu = kernels::cpu;
 using kernels::own_weight;
 using support::random;
 
@@ -33,16 +37,19 @@ struct FlatWeights {
   }
 };
 
-// Whether bfloat16 is multiplied so, on this processor and with the paths that are forced.
-bool takes_panels() {
-  return kernels::is_of_panels(kernels::product_path({.dtype = at::kBFloat16,
-                                                      .has_kernels = false,
-                                                      .M = 90,
-                                                      .N = 70,
-                                                      .K = 40,
-                                                      .is_aligned = false,
-                                                      .is_on_cpu = true}));
+// How bfloat16 is multiplied on this processor, with the paths that are forced, by weights whose
+// strips are kept.
+kernels::ProductPath bfloat16_path() {
+  return kernels::product_path({.dtype = at::kBFloat16,
+                                .has_kernels = false,
+                                .M = 90,
+                                .N = 70,
+                                .K = 40,
+                                .is_aligned = false,
+                                .is_on_cpu = true,
+                                .has_strips = true});
 }
+bool takes_panels() { return kernels::is_of_panels(bfloat16_path()); }
 constexpr auto kNoPanels = "skipped: no AVX-512 BF16, or another path of linear layers is forced";
 
 void expect_cast(const at::Tensor& weight) {
@@ -234,6 +241,73 @@ TEST(WeightCopiesTest, StripsOfALoadedModelAreMadeAgainAfterAChange) {
     EXPECT_FALSE(copies->flat().defined()) << "nobody has asked for bfloat16";
   }
   EXPECT_EQ(kernels::kept_strips(weight), nullptr);
+}
+
+// Of a weight with strips that are kept, and of a copy in bfloat16 that has none.
+struct RoundedCase {
+  at::Tensor x, weight, bias, residual;
+
+  explicit RoundedCase(const cpu::ProductSizes& sizes)
+      : x(random({sizes.rows, sizes.depth}, at::kBFloat16, 1)),
+        weight(random({sizes.columns, sizes.depth}, at::kFloat, 2).set_requires_grad(true)),
+        bias(random({sizes.columns}, at::kBFloat16, 3)),
+        residual(random({sizes.rows, sizes.columns}, at::kBFloat16, 4)) {}
+
+  void expect_bits_of_a_cast() const {
+    const at::NoGradGuard no_grad;
+    const auto cast = weight.detach().to(at::kBFloat16);
+    const auto y = kernels::linear(x, cast, bias);
+    support::expect_same_product(kernels::linear(x, weight, bias), y, "y");
+    support::expect_same_product(kernels::linear(x, weight, bias, residual),
+                                 kernels::linear(x, cast, bias, residual), "with a residual");
+    const int64_t last = x.size(0) - 1;
+    support::expect_same_product(kernels::linear(x.narrow(0, last, 1), weight, bias),
+                                 y.narrow(0, last, 1), "a row alone");
+  }
+};
+
+TEST(WeightCopiesTest, RoundedStripsOfALoadedModelHaveTheBitsOfACast) {
+  if (bfloat16_path() != kernels::ProductPath::kRoundedStrips) {
+    GTEST_SKIP() << "skipped: bfloat16 is multiplied otherwise than as float32 by strips";
+  }
+  // Of a part and of several, in depth and across; with rows and columns that fill no block.
+  for (const auto& sizes :
+       {cpu::ProductSizes{1, 1, 1}, {90, 70, 40}, {7, 33, 900}, {301, 384, 385}}) {
+    SCOPED_TRACE(fmt::format("{} x {} x {}", sizes.rows, sizes.columns, sizes.depth));
+    const RoundedCase of(sizes);
+    EXPECT_EQ(kernels::kept_rounded_strips(of.weight), nullptr);
+    const auto copies = kernels::WeightCopies::of_model({of.weight});
+    ASSERT_NE(kernels::kept_rounded_strips(of.weight), nullptr);
+    of.expect_bits_of_a_cast();
+    support::expect_same_bits_for_any_threads([&] {
+      return std::vector<at::Tensor>{kernels::linear(of.x, of.weight, of.bias).detach()};
+    });
+    {
+      const at::NoGradGuard no_grad;
+      of.weight.mul_(3);
+    }
+    of.expect_bits_of_a_cast();
+    EXPECT_FALSE(copies->flat().defined()) << "nobody has asked for the rows themselves";
+  }
+}
+
+// With the features before it, which gradients need, and without.
+TEST(WeightCopiesTest, RoundedStripsGiveGelu) {
+  if (bfloat16_path() != kernels::ProductPath::kRoundedStrips) {
+    GTEST_SKIP() << "skipped: bfloat16 is multiplied otherwise than as float32 by strips";
+  }
+  const RoundedCase of({301, 384, 40});
+  const auto copies = kernels::WeightCopies::of_model({of.weight});
+  const kernels::HiddenActivation gelu{};
+  for (const bool with_gradient : {false, true}) {
+    const at::AutoGradMode mode(with_gradient);
+    const auto y = kernels::linear(of.x, of.weight, of.bias).detach();
+    const auto hidden = kernels::linear_to_activation(of.x, gelu, of.weight, of.bias);
+    ASSERT_TRUE(hidden.after.defined());
+    if (with_gradient) support::expect_same_bits(hidden.before.detach(), y, "before");
+    support::expect_close(hidden.after.detach(), kernels::activate(y, kernels::Activation::kGelu),
+                          at::kBFloat16, "after");
+  }
 }
 
 // They take the place of the weight in bfloat16.

@@ -13,6 +13,7 @@
 #include "fovea/kernels/cpu/gelu.inc"
 #include "fovea/kernels/cpu/highway_targets.h"
 #include "fovea/kernels/cpu/int8_avx512.h"
+#include "fovea/kernels/cpu/vector_memory.inc"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::cpu::HWY_NAMESPACE {
@@ -28,54 +29,8 @@ constexpr int kPairRows = 12;
 #else
 constexpr int kPairRows = 6;
 #endif
-constexpr int64_t kMostLanes = 16;
-
-HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(Tag())); }
-
 int64_t width_of_pairs() { return 2 * lanes(); }
 int64_t rows_of_pairs() { return kPairRows; }
-
-using Bits = hn::RebindToUnsigned<Tag>;
-using HalfBits = hn::Rebind<uint16_t, Tag>;
-
-// Of bfloat16, the upper half of a float32's pattern, rounded to nearest, ties to even.
-HWY_INLINE hn::Vec<HalfBits> rounded(hn::Vec<Tag> values) {
-  const Bits d;
-  const auto bits = hn::BitCast(d, values);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-  const auto up = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7FFF))));
-  const auto is_nan = hn::RebindMask(d, hn::IsNaN(values));
-  return hn::TruncateTo(HalfBits(), hn::IfThenElse(is_nan, hn::Set(d, 0x7FC0), up));
-}
-
-// Memory of a whole vector, of float32 or of bfloat16's bits, and of fewer values, beside which
-// there is none.
-struct WholeVector {
-  HWY_INLINE hn::Vec<Tag> load(const float* from) const { return hn::LoadU(Tag(), from); }
-  HWY_INLINE hn::Vec<Tag> load(const uint16_t* from) const {
-    const auto halves = hn::PromoteTo(Bits(), hn::LoadU(HalfBits(), from));
-    return hn::BitCast(Tag(), hn::ShiftLeft<16>(halves));
-  }
-  HWY_INLINE void store(hn::Vec<Tag> values, float* to) const { hn::StoreU(values, Tag(), to); }
-  HWY_INLINE void store(hn::Vec<Tag> values, uint16_t* to) const {
-    hn::StoreU(rounded(values), HalfBits(), to);
-  }
-};
-struct FewValues {
-  int64_t count;
-  template <class T>
-  HWY_INLINE hn::Vec<Tag> load(const T* from) const {
-    T staged[kMostLanes] = {};
-    std::copy_n(from, count, staged);
-    return WholeVector().load(staged);
-  }
-  template <class T>
-  HWY_INLINE void store(hn::Vec<Tag> values, T* to) const {
-    T staged[kMostLanes];
-    WholeVector().store(values, staged);
-    std::copy_n(staged, count, to);
-  }
-};
 
 // Calls body(values) for all vectors of x; what is behind the last value is zero.
 template <class T, class Body>

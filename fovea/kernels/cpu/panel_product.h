@@ -9,18 +9,6 @@
 
 namespace fovea::kernels::cpu {
 
-// As bfloat16 [rows, columns], rows `stride` apart, with a bias [columns] of float32 or null added
-// before rounding, and a residual [rows, columns] or null added then, which rounds once more.
-struct Bfloat16Result {
-  uint16_t* data;
-  int64_t stride;
-  const float* bias = nullptr;
-  const uint16_t* residual = nullptr;
-  int64_t residual_stride = 0;
-  // Becomes GELU of what data becomes; lies as that does, and may be it. Null: not wanted.
-  uint16_t* gelu = nullptr;
-};
-
 // As float32 [rows, columns], or transposed: [columns, rows].
 struct FloatResult {
   float* data;

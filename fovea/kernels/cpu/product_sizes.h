@@ -1,4 +1,4 @@
-// What a product is of: [rows, depth] times [depth, columns].
+// What a product is of, [rows, depth] times [depth, columns], and where one of bfloat16 is to go.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,18 @@ namespace fovea::kernels::cpu {
 
 struct ProductSizes {
   int64_t rows, columns, depth;  // all above 0
+};
+
+// As bfloat16 [rows, columns], rows `stride` apart, with a bias [columns] of float32 or null added
+// before rounding, and a residual [rows, columns] or null added then, which rounds once more.
+struct Bfloat16Result {
+  uint16_t* data;
+  int64_t stride;
+  const float* bias = nullptr;
+  const uint16_t* residual = nullptr;
+  int64_t residual_stride = 0;
+  // Becomes GELU of what data becomes; lies as that does, and may be it. Null: not wanted.
+  uint16_t* gelu = nullptr;
 };
 
 // In how many parts of `most` at most.

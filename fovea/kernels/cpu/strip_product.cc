@@ -4,8 +4,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "fovea/kernels/cpu/aligned_buffer.h"
+#include "fovea/kernels/cpu/norm_rows.h"
+#include "fovea/kernels/cpu/rounded_rows.h"
 #include "fovea/kernels/cpu/share_out.h"
 
 namespace fovea::kernels::cpu {
@@ -18,8 +21,16 @@ constexpr int64_t kMostDepth = 384;
 // Working memory of a thread.
 struct StripScratch {
   AlignedBuffer<float> blocks;  // packed rows of the first factor, of one stretch
+  AlignedBuffer<float> rows;    // of the first factor, of one stretch, where they are of bfloat16
+  AlignedBuffer<float> sums;    // of a part, which become bfloat16
   AlignedBuffer<float> strip;   // a strip of the second one, of one stretch
   AlignedBuffer<float> start;   // what the sums begin with, [columns] in whole strips
+};
+
+// Where sums that become bfloat16 are until then: these columns of a part's rows; null: nowhere.
+struct ScratchSums {
+  float* data = nullptr;
+  StripRange columns = {};
 };
 
 class StripProduct {
@@ -29,8 +40,16 @@ class StripProduct {
       : first_(first), second_(second), packed_(packed), sizes_(sizes), result_(result) {
     cut();
   }
+  StripProduct(const FloatFactor& first, const float* packed, const ProductSizes& sizes,
+               const Bfloat16Result& result)
+      : StripProduct(first, {}, packed, sizes,
+                     {.data = nullptr, .stride = 0, .bias = result.bias}) {
+    rounded_ = result;
+    if (at::get_num_threads() == 1) across_ = 1;  // rows of a part become float32 once
+  }
 
   void run() {
+    if (first_.bits && across_ > 1) widen_rows();
     if (!packed_ && packs_before()) {
       own_packed_ = at::empty({packed_strips_size(sizes_.depth, sizes_.columns)}, at::kFloat);
       auto* packed = own_packed_.mutable_data_ptr<float>();
@@ -44,6 +63,19 @@ class StripProduct {
   }
 
  private:
+  // All of bfloat16's, at once, where several parts read each of them.
+  void widen_rows() {
+    const int64_t rows = sizes_.rows, depth = sizes_.depth;
+    wide_rows_ = at::empty({rows * depth}, at::kFloat);
+    auto* to = wide_rows_.mutable_data_ptr<float>();
+    constexpr int64_t kGrain = 16;
+    for_ranges(rows, kGrain, [&](int64_t begin, int64_t end) {
+      bfloat16_rows_to_float(first_.bits + begin * first_.stride, first_.stride, end - begin, depth,
+                             to + begin * depth, depth);
+    });
+    first_ = {to, depth, /*is_transposed=*/false};
+  }
+
   // Rows of a part: 216 KiB of a stretch's depth, which leave the second-level cache room. A
   // transposed factor is packed once for each part across, twice as many rows where that cache has
   // 1 MiB and more.
@@ -84,18 +116,37 @@ class StripProduct {
     const int64_t begin = row_part * rows_, count = std::min(rows_, sizes_.rows - begin);
     BlocksOfRows rows{.count = count};
     int64_t whole = 0;
-    if (!first_.is_transposed) {
-      rows.rows = first_.data + begin * first_.stride + depth.begin;
-      rows.stride = first_.stride;
+    const auto [first, from] = floats_of({begin, count}, depth, scratch);
+    if (!first.is_transposed) {
+      rows.rows = first.data + from.row * first.stride + from.depth;
+      rows.stride = first.stride;
       whole = count / block_ * block_;
     }
     if (whole == count) return rows;
-    rows.packed_together = packed_together(first_);
+    rows.packed_together = packed_together(first);
     auto* packed = scratch.blocks.reserve(parts_of(count - whole, rows.packed_together) *
                                           rows.packed_together * depth.count);
-    pack_blocks(first_, {begin + whole, count - whole}, depth, packed);
+    pack_blocks(first, {from.row + whole, count - whole}, {from.depth, depth.count}, packed);
     rows.packed = packed;
     return rows;
+  }
+
+  // The first factor, and where in it rows and a stretch begin.
+  struct FloatsOfRows {
+    FloatFactor factor;
+    struct {
+      int64_t row, depth;
+    } from;
+  };
+  FloatsOfRows floats_of(const StripRange& rows, const StripRange& depth,
+                         StripScratch& scratch) const {
+    if (!first_.bits) return {first_, {rows.begin, depth.begin}};
+    // Rows a power of two apart would share few places of the first-level cache.
+    const int64_t stride = depth.count + 16;
+    auto* floats = scratch.rows.reserve(rows.count * stride);
+    bfloat16_rows_to_float(first_.bits + rows.begin * first_.stride + depth.begin, first_.stride,
+                           rows.count, depth.count, floats, stride);
+    return {{floats, stride, /*is_transposed=*/false}, {0, 0}};
   }
 
   StripRange stretch_from(int64_t begin) const {
@@ -125,15 +176,16 @@ class StripProduct {
                                        : PackedStrip();
   }
 
-  StripSums sums_of(int64_t row_part, int64_t strip, const StripRange& depth,
-                    const float* start) const {
+  StripSums sums_of(int64_t row_part, int64_t strip, const StripRange& depth, const float* start,
+                    const ScratchSums& staged) const {
     const auto [column, columns] = strip_columns(strip);
     const int64_t row = row_part * rows_;
-    auto* to = result_.data + row * result_.stride + column;
-    StripSums sums{
-        .from = {to, result_.stride}, .to = to, .stride = result_.stride, .columns = columns};
+    auto* to = staged.data ? staged.data + column - staged.columns.begin
+                           : result_.data + row * result_.stride + column;
+    const int64_t stride = staged.data ? staged.columns.count : result_.stride;
+    StripSums sums{.from = {to, stride}, .to = to, .stride = stride, .columns = columns};
     if (depth.begin == 0) sums.from = {start + column, 0};
-    if (depth.begin + depth.count < sizes_.depth) return sums;
+    if (staged.data || depth.begin + depth.count < sizes_.depth) return sums;
     if (result_.gelu) sums.gelu = result_.gelu + (to - result_.data);
     if (result_.residual) {
       sums.residual = {result_.residual + row * result_.residual_stride + column,
@@ -162,21 +214,51 @@ class StripProduct {
     thread_local StripScratch scratch;
     const int64_t row_part = part % down_, from = first_of(part), to = end_of(part);
     const auto* start = start_of({from, to - from}, scratch);
+    // Sums of one stretch are whole, and become bfloat16 a few strips at a time; of several, once
+    // all strips have come by for the last time.
+    constexpr int64_t kFewStrips = 8;
+    const bool are_few = rounded_ && sizes_.depth <= most_depth_;
+    const int64_t most = are_few ? kFewStrips : to - from;
     for (int64_t k = 0; k < sizes_.depth; k += most_depth_) {
       const auto depth = stretch_from(k);
       const auto rows = blocks(row_part, depth, scratch);
-      for (int64_t strip = from; strip < to; ++strip) {
-        multiply_strip(rows, strip_of(strip, depth, scratch),
-                       sums_of(row_part, strip, depth, start), next_of(part, strip, depth));
+      for (int64_t begin = from; begin < to; begin += most) {
+        const int64_t end = std::min(begin + most, to);
+        const auto staged = scratch_sums(begin, end, scratch);
+        for (int64_t strip = begin; strip < end; ++strip) {
+          multiply_strip(rows, strip_of(strip, depth, scratch),
+                         sums_of(row_part, strip, depth, start, staged),
+                         next_of(part, strip, depth));
+        }
+        if (rounded_ && k + depth.count == sizes_.depth) round_sums(row_part, staged);
       }
     }
+  }
+
+  // Of the strips [from, to), where they become bfloat16.
+  ScratchSums scratch_sums(int64_t from, int64_t to, StripScratch& scratch) const {
+    if (!rounded_) return {};
+    const int64_t begin = from * width_, count = std::min(to * width_, sizes_.columns) - begin;
+    return {scratch.sums.reserve(rows_ * count), {begin, count}};
+  }
+
+  // A part's sums, while they are in the caches.
+  void round_sums(int64_t row_part, const ScratchSums& sums) const {
+    const int64_t begin = row_part * rows_, column = sums.columns.begin;
+    auto to = *rounded_;
+    to.data += begin * to.stride + column;
+    if (to.residual) to.residual += begin * to.residual_stride + column;
+    if (to.gelu) to.gelu += begin * to.stride + column;
+    round_rows(sums.data, std::min(rows_, sizes_.rows - begin), sums.columns.count, to);
   }
 
   FloatFactor first_, second_;
   const float* packed_;
   ProductSizes sizes_;
   StripResult result_;
-  at::Tensor own_packed_;  // whose memory libtorch's allocator keeps for the next product
+  std::optional<Bfloat16Result> rounded_ = {};  // in place of result_
+  // Their memory libtorch's allocator keeps for the next product.
+  at::Tensor own_packed_, wide_rows_;
   int64_t width_ = strip_width(), block_ = block_rows();
   int64_t strips_ = parts_of(sizes_.columns, width_);
   // Of a stretch.
@@ -220,6 +302,12 @@ void pack_strips(const FloatFactor& second, int64_t depth, int64_t columns, floa
 void strip_product(const FloatFactor& first, const FloatFactor& second, const float* packed,
                    const ProductSizes& sizes, const StripResult& result) {
   StripProduct(first, second, packed, sizes, result).run();
+}
+
+void strip_product(const uint16_t* first, int64_t stride, const float* packed,
+                   const ProductSizes& sizes, const Bfloat16Result& result) {
+  const FloatFactor rows{nullptr, stride, /*is_transposed=*/false, first};
+  StripProduct(rows, packed, sizes, result).run();
 }
 
 }  // namespace fovea::kernels::cpu

@@ -25,10 +25,15 @@ int64_t packed_strips_size(int64_t depth, int64_t columns);
 // Packs all strips of a second factor [depth, columns], one behind another; to: at a cache line.
 void pack_strips(const FloatFactor& second, int64_t depth, int64_t columns, float* to);
 
-// first [rows, depth] times second [depth, columns]. packed: what pack_strips makes of `second`, or
-// null: it is packed on the way. Each sum has the same bits for any number of threads, packed
-// before or not.
+// first [rows, depth], not of bfloat16, times second [depth, columns]. packed: what pack_strips
+// makes of `second`, or null: it is packed on the way. Each sum has the same bits for any number of
+// threads, packed before or not.
 void strip_product(const FloatFactor& first, const FloatFactor& second, const float* packed,
                    const ProductSizes& sizes, const StripResult& result);
+
+// The same of rows of bfloat16, by their bits and `stride` apart, and strips that are packed: sums
+// are of float32, and rounded as Bfloat16Result has it.
+void strip_product(const uint16_t* first, int64_t stride, const float* packed,
+                   const ProductSizes& sizes, const Bfloat16Result& result);
 
 }  // namespace fovea::kernels::cpu

@@ -26,7 +26,7 @@ struct FloatFactor {
   const float* data;
   int64_t stride;
   bool is_transposed;
-  const uint16_t* bits = nullptr;  // of bfloat16, in place of data: a second one, not transposed
+  const uint16_t* bits = nullptr;  // of bfloat16, in place of data: not transposed
 };
 
 struct StripRange {

@@ -27,8 +27,7 @@ void multiply_by_int8(const at::Tensor& x, const at::Tensor& weight, const at::T
         .gelu = gelu.defined() ? mutable_values_of<Value>(gelu) : nullptr};
     run_kernel([from = values_of<Value>(rows), stride = rows.stride(0), count = rows.size(0),
                 codes = kept_int8(weight), biases = FloatsOf(bias), results] {
-      thread_local std::vector<float> floats;
-      cpu::int8_product(from, stride, count, *codes, biases.read(floats), results);
+      cpu::int8_product(from, stride, count, *codes, biases.read(), results);
     });
   });
 }

@@ -64,6 +64,9 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& given_weight, const at
   const auto path = product_path(case_of_weight(x, given_weight));
   if (is_of_panels(path)) return product_with_weight_panels(path, x, given_weight, bias, residual);
   if (path == ProductPath::kInt8) return product_with_int8_weight(x, given_weight, bias, residual);
+  if (path == ProductPath::kRoundedStrips) {
+    return product_with_rounded_strips(x, given_weight, bias, residual);
+  }
   const auto weight = own_weight(given_weight, x.scalar_type());
   switch (path) {
     case ProductPath::kPlain:
@@ -86,6 +89,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& given_weight, const at
       return plus(plus(split_matmul(x, weight.t()), bias), residual);
     case ProductPath::kPanels:
     case ProductPath::kPanelsInTiles:
+    case ProductPath::kRoundedStrips:
     case ProductPath::kInt8:
       break;
   }
@@ -96,6 +100,7 @@ bool takes_gelu(const ProductCase& product, const HiddenActivation& activation) 
   const auto path = product_path(product);
   const bool is_gelu = activation.kind == Activation::kGelu && !activation.is_gated;
   if (path == ProductPath::kInt8) return is_gelu;
+  if (path == ProductPath::kRoundedStrips) return is_gelu && has_own_gelu(at::kFloat);
   const bool is_own = path == ProductPath::kStrips || is_of_panels(path);
   if (is_own) return is_gelu && has_own_gelu(product.dtype);
   return takes_gpu_gelu(product, activation);
@@ -110,6 +115,8 @@ ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
       return panel_product_and_gelu(path, x, weight, bias, needs_product);
     case ProductPath::kStrips:
       return strip_product_and_gelu(x, weight, bias, needs_product);
+    case ProductPath::kRoundedStrips:
+      return rounded_strip_product_and_gelu(x, weight, bias, needs_product);
     case ProductPath::kInt8:
       return int8_product_and_gelu(x, weight, bias, needs_product);
     default:
@@ -139,6 +146,7 @@ at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
       return float_matmul(path, dy, weight);
     case ProductPath::kSplit:
       return split_matmul(dy, weight);
+    case ProductPath::kRoundedStrips:
     case ProductPath::kInt8:  // of no gradient
       break;
   }
@@ -195,6 +203,7 @@ WeightGradients weight_gradients(const at::Tensor& dy, const at::Tensor& x, bool
       return {cpu_weight_gradient(path, dy, x), {}};
     case ProductPath::kSplit:
       return {split_matmul(dy.t(), x), {}};
+    case ProductPath::kRoundedStrips:
     case ProductPath::kInt8:
       break;
   }

@@ -54,9 +54,8 @@ void multiply(ProductPath path, const at::Tensor& a, const cpu::SecondFactor& se
   const cpu::ProductSizes sizes{a.size(0), N, a.size(1)};
   run_kernel([unit = unit_of(path), first = factor_of(first), second, sizes,
               biases = FloatsOf(bias), result] {
-    thread_local std::vector<float> floats;
     auto to = result;
-    to.bias = biases.read(floats);
+    to.bias = biases.read();
     cpu::panel_product(unit, first, second, sizes, to);
   });
 }

@@ -38,10 +38,19 @@ ProductPath gpu_path(const ProductCase& product) {
 // done.
 constexpr int64_t kLeastRowsOfPanels = kLeastRowsApart;
 
+// Whether products of float32 on this path, or such of a weight whose strips are kept, are of
+// strips.
+bool takes_strips(KernelPath path) {
+  return path == KernelPath::kAvx2 || path == KernelPath::kAvx512 || path == KernelPath::kMkl;
+}
+
 // Of float32 or bfloat16.
 ProductPath library_or_own_path(const ProductCase& product) {
   const auto [path, is_as_float] = kernel_paths().of(KernelOp::kLinear, product.dtype);
-  if (is_as_float) return ProductPath::kAsFloat;
+  if (is_as_float) {
+    const bool is_of_strips = product.has_strips && takes_strips(path);
+    return is_of_strips ? ProductPath::kRoundedStrips : ProductPath::kAsFloat;
+  }
   const bool has_few_rows = product.M < kLeastRowsOfPanels && !product.has_panels;
   switch (path) {
     case KernelPath::kReference:
@@ -90,8 +99,7 @@ bool multiplies_rows_apart(at::ScalarType dtype) {
                                 .has_strips = true});
   };
   const auto path = path_of(dtype);
-  return path == ProductPath::kStrips || is_of_panels(path) ||
-         (path == ProductPath::kAsFloat && path_of(at::kFloat) == ProductPath::kStrips);
+  return path == ProductPath::kStrips || path == ProductPath::kRoundedStrips || is_of_panels(path);
 }
 
 ProductPath path_of_parts(const ProductCase& product) {
@@ -111,6 +119,11 @@ ProductCase case_of_weight(const at::Tensor& x, const at::Tensor& weight) {
     product.has_panels = true;
     const bool would_take_them = is_of_panels(library_or_own_path(product));
     product.has_panels = would_take_them && kept_panels(weight) != nullptr;
+  }
+  if (product.dtype == at::kBFloat16 && !product.has_int8) {
+    const auto [path, is_as_float] = kernel_paths().of(KernelOp::kLinear, at::kBFloat16);
+    product.has_strips =
+        is_as_float && takes_strips(path) && kept_rounded_strips(weight) != nullptr;
   }
   if (product.dtype == at::kFloat) {
     const bool asks = !product.has_int8 &&

@@ -18,6 +18,7 @@ enum class ProductPath {
   kPanelsInTiles,  // the same on AMX
   kFewRows,        // bfloat16 by libtorch, which asks oneDNN, in blocks where it would split sums
   kStrips,         // float32 on AVX2 or AVX-512 (cpu/strip_product.h)
+  kRoundedStrips,  // kAsFloat by strips that are kept of a weight, rounded on the way
   kBlas,           // float32 by libtorch's BLAS, in blocks of one thread each
   kOneDnn,         // float32 by oneDNN, in such blocks where it would split sums
   kMkl,            // float32 by MKL, in parts where it forms sums alike
@@ -36,7 +37,7 @@ struct ProductCase {
   bool is_aligned;  // what the product reads begins at multiples of 16 bytes
   bool is_on_cpu = false;
   bool has_int8 = false;    // the weight, on a CPU
-  bool has_strips = false;  // likewise
+  bool has_strips = false;  // likewise; of bfloat16: of its values as float32
   bool has_panels = false;  // likewise, asked of few rows alone
 };
 

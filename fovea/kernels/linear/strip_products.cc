@@ -6,6 +6,7 @@
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/kernels/recorded_pass.h"
+#include "fovea/kernels/row_views.h"
 
 namespace fovea::kernels {
 namespace {
@@ -52,6 +53,30 @@ class StripFactors {
   const float* packed_;
 };
 
+// x: [M, K], weight: [N, K], out: [M, N]; gelu: as out, or undefined.
+void multiply_rounded(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& residual, const at::Tensor& out, const at::Tensor& gelu) {
+  const auto rows = x.stride(1) == 1 ? x : x.contiguous();
+  const auto added = residual.defined() ? residual.contiguous() : residual;
+  const int64_t N = weight.size(0);
+  const cpu::Bfloat16Result result{.data = mutable_bits_of(out),
+                                   .stride = N,
+                                   .residual = added.defined() ? bits_of(added) : nullptr,
+                                   .residual_stride = N,
+                                   .gelu = gelu.defined() ? mutable_bits_of(gelu) : nullptr};
+  const cpu::ProductSizes sizes{x.size(0), N, x.size(1)};
+  run_kernel([bits = bits_of(rows), stride = rows.stride(0), packed = kept_rounded_strips(weight),
+              sizes, biases = FloatsOf(bias), result] {
+    auto to = result;
+    to.bias = biases.read();
+    cpu::strip_product(bits, stride, packed, sizes, to);
+  });
+}
+
+at::Tensor empty_rounded(const at::Tensor& x, const at::Tensor& weight) {
+  return at::empty({x.size(0), weight.size(0)}, x.options());
+}
+
 }  // namespace
 
 at::Tensor product_of_strips(const at::Tensor& a, const at::Tensor& b) {
@@ -75,6 +100,21 @@ ProductAndGelu strip_product_and_gelu(const at::Tensor& x, const at::Tensor& wei
   const auto gelu = factors.empty_result();
   const auto product = needs_product ? factors.empty_result() : at::Tensor();
   factors.multiply(needs_product ? product : gelu, {}, gelu);
+  return {product, gelu};
+}
+
+at::Tensor product_with_rounded_strips(const at::Tensor& x, const at::Tensor& weight,
+                                       const at::Tensor& bias, const at::Tensor& residual) {
+  const auto out = empty_rounded(x, weight);
+  multiply_rounded(x, weight, bias, residual, out, {});
+  return out;
+}
+
+ProductAndGelu rounded_strip_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                              const at::Tensor& bias, bool needs_product) {
+  const auto gelu = empty_rounded(x, weight);
+  const auto product = needs_product ? empty_rounded(x, weight) : at::Tensor();
+  multiply_rounded(x, weight, bias, {}, needs_product ? product : gelu, gelu);
   return {product, gelu};
 }
 

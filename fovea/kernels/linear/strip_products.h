@@ -1,5 +1,5 @@
-// The products of matrix_products.h by cpu/strip_product.h, for ProductPath::kStrips: float32 on a
-// CPU.
+// The products of matrix_products.h by cpu/strip_product.h, for ProductPath::kStrips, of float32 on
+// a CPU, and for kRoundedStrips.
 //
 // M rows, K input width, N output width.
 #pragma once
@@ -21,5 +21,11 @@ at::Tensor product_with_weight_strips(const at::Tensor& x, const at::Tensor& wei
 // As product_and_gelu(). Where the product is not needed it is undefined.
 ProductAndGelu strip_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                       const at::Tensor& bias, bool needs_product);
+
+// The same of bfloat16, by a weight whose strips are kept (kept_rounded_strips).
+at::Tensor product_with_rounded_strips(const at::Tensor& x, const at::Tensor& weight,
+                                       const at::Tensor& bias, const at::Tensor& residual);
+ProductAndGelu rounded_strip_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                              const at::Tensor& bias, bool needs_product);
 
 }  // namespace fovea::kernels

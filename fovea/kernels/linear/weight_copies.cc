@@ -23,6 +23,14 @@ namespace {
 
 std::atomic<int64_t> num_arrangements = 0;
 
+// weight: [N, K], contiguous.
+void pack_strips_of(const at::Tensor& weight, cpu::AlignedBuffer<float>& strips) {
+  const int64_t N = weight.size(0), K = weight.size(1);
+  const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
+  cpu::pack_strips({weight.const_data_ptr<float>(), K, /*is_transposed=*/true}, K, N,
+                   strips.reserve(cpu::packed_strips_size(K, N)));
+}
+
 }  // namespace
 
 int64_t weight_arrangement() { return num_arrangements; }
@@ -61,6 +69,7 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   void make(const at::Tensor& weight);
   // Null where the weight has moved.
   const float* strips_of(const at::Tensor& weight);
+  const float* rounded_strips_of(const at::Tensor& weight);
   const uint16_t* panels_of(const at::Tensor& weight);
   const cpu::Int8Weight* int8_of(const at::Tensor& weight);
 
@@ -70,6 +79,8 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   at::Tensor values;                 // view of the buffer, shaped as the weight; set once
   std::atomic<int64_t> strips_version{-1};
   cpu::AlignedBuffer<float> strips;
+  std::atomic<int64_t> rounded_strips_version{-1};
+  cpu::AlignedBuffer<float> rounded_strips;
   std::atomic<int64_t> panels_version{-1};
   cpu::AlignedBuffer<uint16_t> panels;
   bool uses_int8 = false;
@@ -111,13 +122,16 @@ void WeightCopies::Copy::make(const at::Tensor& weight) {
 }
 
 const float* WeightCopies::Copy::strips_of(const at::Tensor& weight) {
-  const auto pack = [&] {
-    const int64_t N = weight.size(0), K = weight.size(1);
-    const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
-    cpu::pack_strips({weight.const_data_ptr<float>(), K, /*is_transposed=*/true}, K, N,
-                     strips.reserve(cpu::packed_strips_size(K, N)));
-  };
+  const auto pack = [&] { pack_strips_of(weight, strips); };
   return bring_up_to_date(weight, strips_version, pack) ? strips.data() : nullptr;
+}
+
+const float* WeightCopies::Copy::rounded_strips_of(const at::Tensor& weight) {
+  const auto pack = [&] {
+    const at::NoGradGuard no_grad;
+    pack_strips_of(weight.to(at::kBFloat16).to(at::kFloat), rounded_strips);
+  };
+  return bring_up_to_date(weight, rounded_strips_version, pack) ? rounded_strips.data() : nullptr;
 }
 
 const uint16_t* WeightCopies::Copy::panels_of(const at::Tensor& weight) {
@@ -257,6 +271,11 @@ WeightCopies::Copy* WeightCopies::with_packed(const at::Tensor& weight) {
 const float* kept_strips(const at::Tensor& weight) {
   auto* kept = WeightCopies::with_packed(weight);
   return kept ? kept->strips_of(weight) : nullptr;
+}
+
+const float* kept_rounded_strips(const at::Tensor& weight) {
+  auto* kept = WeightCopies::with_packed(weight);
+  return kept ? kept->rounded_strips_of(weight) : nullptr;
 }
 
 const uint16_t* kept_panels(const at::Tensor& weight) {

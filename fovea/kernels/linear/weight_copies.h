@@ -36,6 +36,9 @@ at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
 // null. Not to be kept longer than the weight stays as it is.
 const float* kept_strips(const at::Tensor& weight);
 
+// The same of its values in bfloat16.
+const float* kept_rounded_strips(const at::Tensor& weight);
+
 // What cpu::pack_panels makes of `weight` [N, K] of float32, transposed and in bfloat16, where a
 // WeightCopies keeps that; else null. As kept_strips.
 const uint16_t* kept_panels(const at::Tensor& weight);
@@ -97,6 +100,7 @@ class WeightCopies {
  private:
   friend at::Tensor own_weight(const at::Tensor& weight, at::ScalarType dtype);
   friend const float* kept_strips(const at::Tensor& weight);
+  friend const float* kept_rounded_strips(const at::Tensor& weight);
   friend const uint16_t* kept_panels(const at::Tensor& weight);
   friend const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
   friend void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
