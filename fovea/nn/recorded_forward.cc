@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/nn/forward_context.h"
 
 namespace fovea::nn {
@@ -28,9 +29,9 @@ RecordedForward::RecordedForward(UnitImpl& model) {
 bool RecordedForward::is_watched() const {
   const auto& context = forward_context();
   return context.recorder != nullptr || context.step || context.sequence_length != 0 ||
-         at::hasCallbacks() || std::any_of(units_.begin(), units_.end(), [](const auto* unit) {
-           return unit->is_watched();
-         });
+         at::hasCallbacks() || kernels::are_weights_watched() ||
+         std::any_of(units_.begin(), units_.end(),
+                     [](const auto* unit) { return unit->is_watched(); });
 }
 
 RecordedForward::Taken RecordedForward::take(const Key& key) {

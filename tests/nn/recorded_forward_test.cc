@@ -86,6 +86,15 @@ TEST_F(RecordedForwardTest, TheModelIsAskedWhereSomebodyLooks) {
     EXPECT_EQ(times_asked(tokens(5)), 1) << "tensors without versions";
   }
   EXPECT_EQ(times_asked(tokens(5)), 0);
+  int64_t told = 0;
+  const auto weight = block_->named_parameters()["mlp.fc1.weight"];
+  copies_->watch(weight, [&](const at::Tensor&) { ++told; });
+  for (const int64_t count : {40, 40, 41, 41, 41, 41}) {
+    EXPECT_EQ(times_asked(tokens(5, count)), 1) << "a weight is watched";
+  }
+  EXPECT_EQ(told, 12) << "of each pass, and of the one beside it, once";
+  copies_->watch(weight, {});
+  for (const bool is_asked : {true, false}) EXPECT_EQ(times_asked(tokens(5)) > 0, is_asked);
   int64_t called = 0;
   units_of(*block_).values().back()->before_forward.emplace_back(
       [&](const UnitImpl&) { ++called; });

@@ -58,16 +58,16 @@ struct ReadHeads {
 
   // x: [B, N, D] -> the tokens' mean, weighted by probabilities, [B, Q, H, D].
   at::Tensor found(const at::Tensor& x, const at::Tensor& wanted, double scale) const {
-    const auto to = at::empty_like(wanted), log_sums = empty({B, Q * H}, x);
+    const auto to = at::empty_like(wanted);
     const auto *of = x.const_data_ptr<float>(), *asks = wanted.const_data_ptr<float>();
-    auto *data = to.mutable_data_ptr<float>(), *sums = log_sums.mutable_data_ptr<float>();
+    auto* data = to.mutable_data_ptr<float>();
     const auto attend = [=, N = N, D = D, QH = Q * H](int64_t begin, int64_t end) {
       thread_local cpu::AttentionScratch scratch;
       for (int64_t b = begin; b < end; ++b) {
         const cpu::InRowsOfHead tokens{of + b * N * D, D};
         cpu::attention_head_forward(scratch, {{asks + b * QH * D, D}, tokens, tokens}, N, D,
                                     static_cast<float>(scale), 0, QH, {data + b * QH * D, D},
-                                    sums + b * QH);
+                                    /*log_sums=*/nullptr);
       }
     };
     run_kernel([attend, count = B] { cpu::share_out(count, /*most=*/1, attend); });

@@ -22,11 +22,11 @@ namespace fovea::kernels {
 namespace {
 
 std::atomic<int64_t> num_arrangements = 0;
+std::atomic<int64_t> num_watched = 0;
 
 // weight: [N, K], contiguous.
 void pack_strips_of(const at::Tensor& weight, cpu::AlignedBuffer<float>& strips) {
   const int64_t N = weight.size(0), K = weight.size(1);
-  const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
   cpu::pack_strips({weight.const_data_ptr<float>(), K, /*is_transposed=*/true}, K, N,
                    strips.reserve(cpu::packed_strips_size(K, N)));
 }
@@ -34,6 +34,7 @@ void pack_strips_of(const at::Tensor& weight, cpu::AlignedBuffer<float>& strips)
 }  // namespace
 
 int64_t weight_arrangement() { return num_arrangements; }
+bool are_weights_watched() { return num_watched > 0; }
 
 // Of all copies of an owner; there once the first one is asked for.
 struct WeightCopies::Buffer {
@@ -48,6 +49,8 @@ struct WeightCopies::Buffer {
 struct WeightCopies::Copy final : c10::BackendMeta {
   Copy(const Place& place, std::shared_ptr<Buffer> all)
       : begin(place.begin), data(place.weight.const_data_ptr()), buffer(std::move(all)) {}
+
+  ~Copy() override { watch({}); }
 
   // What libtorch hangs on a tensor that it makes of the weight.
   c10::intrusive_ptr<c10::BackendMeta> clone(
@@ -67,6 +70,10 @@ struct WeightCopies::Copy final : c10::BackendMeta {
   // Undefined where the weight has left the flat buffer.
   at::Tensor of(const at::Tensor& weight);
   void make(const at::Tensor& weight);
+  void watch(Watcher next) {
+    num_watched += (next ? 1 : 0) - (watcher ? 1 : 0);
+    watcher = std::move(next);
+  }
   // Null where the weight has moved.
   const float* strips_of(const at::Tensor& weight);
   const float* rounded_strips_of(const at::Tensor& weight);
@@ -122,13 +129,17 @@ void WeightCopies::Copy::make(const at::Tensor& weight) {
 }
 
 const float* WeightCopies::Copy::strips_of(const at::Tensor& weight) {
-  const auto pack = [&] { pack_strips_of(weight, strips); };
+  const auto pack = [&] {
+    const WorkScope work("fovea::weight_strips", 0, 2 * bytes_of({weight}));
+    pack_strips_of(weight, strips);
+  };
   return bring_up_to_date(weight, strips_version, pack) ? strips.data() : nullptr;
 }
 
 const float* WeightCopies::Copy::rounded_strips_of(const at::Tensor& weight) {
   const auto pack = [&] {
     const at::NoGradGuard no_grad;
+    const WorkScope work("fovea::weight_rounded_strips", 0, 2 * bytes_of({weight}));
     pack_strips_of(weight.to(at::kBFloat16).to(at::kFloat), rounded_strips);
   };
   return bring_up_to_date(weight, rounded_strips_version, pack) ? rounded_strips.data() : nullptr;
@@ -217,7 +228,7 @@ void WeightCopies::hold_rows(const at::Tensor& weight, const std::optional<Int8R
 }
 
 void WeightCopies::watch(const at::Tensor& weight, Watcher watcher) {
-  own_copy(weight).watcher = std::move(watcher);
+  own_copy(weight).watch(std::move(watcher));
   ++num_arrangements;
 }
 

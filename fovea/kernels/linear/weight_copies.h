@@ -50,6 +50,8 @@ const cpu::Int8Weight* kept_int8(const at::Tensor& weight);
 // Tells who watches the weight (WeightCopies::watch), and whether somebody does.
 void tell_watcher(const at::Tensor& weight, const at::Tensor& rows);
 bool has_watcher(const at::Tensor& weight);
+// Whether somebody watches any weight in this process.
+bool are_weights_watched();
 
 // How often in this process it was changed how weights are multiplied, or who watches them.
 int64_t weight_arrangement();
