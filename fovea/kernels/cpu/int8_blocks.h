@@ -59,8 +59,8 @@ struct Int8Layout {
   int64_t width;  // columns of a strip
   int64_t rows;   // of a block
   int64_t depth;  // codes that a depth is filled up to a multiple of, with zeros in the strips
-  int64_t most_depth =
-      384;  // of a strip, so many codes are multiplied with all rows of a part at a time
+  // So many codes of a strip stay in the caches while all rows of a part come by.
+  int64_t most_depth = 384;
 
   int64_t code_bytes() const { return kGroupBytes / group; }
   static constexpr int64_t kGroupBytes = 4;
