@@ -149,7 +149,7 @@ class Client(threading.Thread):
                 return False
             status, stays = answer
             self.counts[name, status] += 1
-            is_stop = self.stopping.is_set() and (status == 503 or name == "page")
+            is_stop = self.stopping.is_set() and status == 503
             if status not in expected and not is_stop:
                 self.faults.append(f"{name}: {status}; expected {sorted(expected)}")
             if not stays:

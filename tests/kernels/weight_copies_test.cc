@@ -51,6 +51,8 @@ kernels::ProductPath bfloat16_path() {
 }
 bool takes_panels() { return kernels::is_of_panels(bfloat16_path()); }
 constexpr auto kNoPanels = "skipped: no AVX-512 BF16, or another path of linear layers is forced";
+constexpr auto kNoRoundedStrips =
+    "skipped: bfloat16 is multiplied otherwise than as float32 by strips";
 
 void expect_cast(const at::Tensor& weight) {
   support::expect_same_bits(own_weight(weight, at::kBFloat16), weight.detach().to(at::kBFloat16),
@@ -268,7 +270,7 @@ struct RoundedCase {
 
 TEST(WeightCopiesTest, RoundedStripsOfALoadedModelHaveTheBitsOfACast) {
   if (bfloat16_path() != kernels::ProductPath::kRoundedStrips) {
-    GTEST_SKIP() << "skipped: bfloat16 is multiplied otherwise than as float32 by strips";
+    GTEST_SKIP() << kNoRoundedStrips;
   }
   // Of a part and of several, in depth and across; with rows and columns that fill no block.
   for (const auto& sizes :
@@ -294,7 +296,7 @@ TEST(WeightCopiesTest, RoundedStripsOfALoadedModelHaveTheBitsOfACast) {
 // With the features before it, which gradients need, and without.
 TEST(WeightCopiesTest, RoundedStripsGiveGelu) {
   if (bfloat16_path() != kernels::ProductPath::kRoundedStrips) {
-    GTEST_SKIP() << "skipped: bfloat16 is multiplied otherwise than as float32 by strips";
+    GTEST_SKIP() << kNoRoundedStrips;
   }
   const RoundedCase of({301, 384, 40});
   const auto copies = kernels::WeightCopies::of_model({of.weight});

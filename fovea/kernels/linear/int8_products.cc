@@ -1,7 +1,5 @@
 #include "fovea/kernels/linear/int8_products.h"
 
-#include <ATen/ops/empty.h>
-
 #include "fovea/kernels/cpu/int8_product.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "fovea/kernels/kernel_paths.h"
@@ -32,10 +30,6 @@ void multiply_by_int8(const at::Tensor& x, const at::Tensor& weight, const at::T
   });
 }
 
-at::Tensor empty_product(const at::Tensor& x, const at::Tensor& weight) {
-  return at::empty({x.size(0), weight.size(0)}, x.options());
-}
-
 }  // namespace
 
 cpu::Int8Form int8_form() {
@@ -52,10 +46,9 @@ at::Tensor product_with_int8_weight(const at::Tensor& x, const at::Tensor& weigh
 
 ProductAndGelu int8_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                      const at::Tensor& bias, bool needs_product) {
-  const auto gelu = empty_product(x, weight);
-  const auto product = needs_product ? empty_product(x, weight) : at::Tensor();
-  multiply_by_int8(x, weight, bias, {}, needs_product ? product : gelu, gelu);
-  return {product, gelu};
+  return filled_product_and_gelu(x, weight, needs_product, [&](const auto& out, const auto& gelu) {
+    multiply_by_int8(x, weight, bias, {}, out, gelu);
+  });
 }
 
 }  // namespace fovea::kernels

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include "fovea/kernels/elementwise/activation.h"
 #include "fovea/kernels/linear/product_path.h"
@@ -26,6 +27,22 @@ bool takes_gelu(const ProductCase& product, const HiddenActivation& activation);
 struct ProductAndGelu {
   at::Tensor product, gelu;  // [M, N]
 };
+
+// x: [M, K], weight: [N, K] -> room for [M, N], of the dtype of x.
+inline at::Tensor empty_product(const at::Tensor& x, const at::Tensor& weight) {
+  return at::empty({x.size(0), weight.size(0)}, x.options());
+}
+// The same for both, which multiply(out, gelu) fills: out is gelu itself, and the product
+// undefined, where the product is not needed.
+template <class Multiply>
+ProductAndGelu filled_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
+                                       bool needs_product, const Multiply& multiply) {
+  const auto gelu = empty_product(x, weight);
+  const auto product = needs_product ? empty_product(x, weight) : at::Tensor();
+  multiply(needs_product ? product : gelu, gelu);
+  return {product, gelu};
+}
+
 // Both, for cases that takes_gelu; of what product() takes. Where the product by itself is not
 // needed it may be undefined.
 ProductAndGelu product_and_gelu(const at::Tensor& x, const at::Tensor& weight,

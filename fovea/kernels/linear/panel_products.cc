@@ -72,7 +72,7 @@ at::Tensor product_of_panels(ProductPath path, const at::Tensor& a, const at::Te
 at::Tensor product_with_weight_panels(ProductPath path, const at::Tensor& x,
                                       const at::Tensor& weight, const at::Tensor& bias,
                                       const at::Tensor& residual) {
-  const auto out = at::empty({x.size(0), weight.size(0)}, x.options());
+  const auto out = empty_product(x, weight);
   multiply(path, x, second_factor_of_weight(weight).factor, bias, residual, out, {});
   return out;
 }
@@ -80,11 +80,10 @@ at::Tensor product_with_weight_panels(ProductPath path, const at::Tensor& x,
 ProductAndGelu panel_product_and_gelu(ProductPath path, const at::Tensor& x,
                                       const at::Tensor& weight, const at::Tensor& bias,
                                       bool needs_product) {
-  const auto gelu = at::empty({x.size(0), weight.size(0)}, x.options());
-  const auto product = needs_product ? at::empty_like(gelu) : at::Tensor();
-  multiply(path, x, second_factor_of_weight(weight).factor, bias, {},
-           needs_product ? product : gelu, gelu);
-  return {product, gelu};
+  const auto second = second_factor_of_weight(weight);
+  return filled_product_and_gelu(x, weight, needs_product, [&](const auto& out, const auto& gelu) {
+    multiply(path, x, second.factor, bias, {}, out, gelu);
+  });
 }
 
 // The larger side is the rows of the product: its other factor is packed whole. Sums of rows come

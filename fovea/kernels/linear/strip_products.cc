@@ -73,10 +73,6 @@ void multiply_rounded(const at::Tensor& x, const at::Tensor& weight, const at::T
   });
 }
 
-at::Tensor empty_rounded(const at::Tensor& x, const at::Tensor& weight) {
-  return at::empty({x.size(0), weight.size(0)}, x.options());
-}
-
 }  // namespace
 
 at::Tensor product_of_strips(const at::Tensor& a, const at::Tensor& b) {
@@ -97,25 +93,23 @@ at::Tensor product_with_weight_strips(const at::Tensor& x, const at::Tensor& wei
 ProductAndGelu strip_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                       const at::Tensor& bias, bool needs_product) {
   const StripFactors factors(x, weight.t(), bias, kept_strips(weight));
-  const auto gelu = factors.empty_result();
-  const auto product = needs_product ? factors.empty_result() : at::Tensor();
-  factors.multiply(needs_product ? product : gelu, {}, gelu);
-  return {product, gelu};
+  return filled_product_and_gelu(x, weight, needs_product, [&](const auto& out, const auto& gelu) {
+    factors.multiply(out, {}, gelu);
+  });
 }
 
 at::Tensor product_with_rounded_strips(const at::Tensor& x, const at::Tensor& weight,
                                        const at::Tensor& bias, const at::Tensor& residual) {
-  const auto out = empty_rounded(x, weight);
+  const auto out = empty_product(x, weight);
   multiply_rounded(x, weight, bias, residual, out, {});
   return out;
 }
 
 ProductAndGelu rounded_strip_product_and_gelu(const at::Tensor& x, const at::Tensor& weight,
                                               const at::Tensor& bias, bool needs_product) {
-  const auto gelu = empty_rounded(x, weight);
-  const auto product = needs_product ? empty_rounded(x, weight) : at::Tensor();
-  multiply_rounded(x, weight, bias, {}, needs_product ? product : gelu, gelu);
-  return {product, gelu};
+  return filled_product_and_gelu(x, weight, needs_product, [&](const auto& out, const auto& gelu) {
+    multiply_rounded(x, weight, bias, {}, out, gelu);
+  });
 }
 
 }  // namespace fovea::kernels
