@@ -16,31 +16,55 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The value of bfloat16 that is nearest.
-HWY_INLINE Floats nearest(Floats x) { return widened(rounded(x)); }
+// A row of a Bfloat16Result. Null: not wanted.
+struct RoundedRow {
+  uint16_t* data;
+  const uint16_t* residual;
+  uint16_t* gelu;
+};
 
+RoundedRow row_of(const Bfloat16Result& result, int64_t row) {
+  const auto at = [row](auto* first, int64_t stride) {
+    return first ? first + row * stride : nullptr;
+  };
+  return {.data = result.data == result.gelu ? nullptr : at(result.data, result.stride),
+          .residual = at(result.residual, result.residual_stride),
+          .gelu = at(result.gelu, result.stride)};
+}
+
+// Values from column i on: a vector, or fewer values.
 template <class Memory>
-HWY_INLINE void round_values(const Memory& memory, const float* sums, int64_t place,
-                             const uint16_t* residual, const Bfloat16Result& result) {
-  auto x = memory.load(sums);
-  if (residual) x = hn::Add(nearest(x), memory.load(residual));
-  if (result.data != result.gelu) memory.store(x, result.data + place);
-  if (!result.gelu) return;
-  x = nearest(x);
-  memory.store(gelu_of(x, gelu_tail(x)), result.gelu + place);
+HWY_INLINE void round_values(const Memory& memory, const float* sums, const RoundedRow& to,
+                             int64_t i) {
+  auto x = nearest(memory.load(sums + i));
+  if (to.residual) x = nearest(hn::Add(x, memory.load(to.residual + i)));
+  if (to.data) memory.store(x, to.data + i);
+  if (to.gelu) memory.store(gelu_of(x, gelu_tail(x)), to.gelu + i);
+}
+
+// Two vectors, which are written together.
+HWY_INLINE void round_two(const float* sums, const RoundedRow& to, int64_t i) {
+  const WholeVector memory;
+  const int64_t j = i + lanes();
+  auto x = nearest(memory.load(sums + i)), y = nearest(memory.load(sums + j));
+  if (to.residual) {
+    x = nearest(hn::Add(x, memory.load(to.residual + i)));
+    y = nearest(hn::Add(y, memory.load(to.residual + j)));
+  }
+  if (to.data) store_upper_halves(x, y, to.data + i);
+  if (!to.gelu) return;
+  store_upper_halves(nearest(gelu_of(x, gelu_tail(x))), nearest(gelu_of(y, gelu_tail(y))),
+                     to.gelu + i);
 }
 
 void round_all(const float* sums, int64_t rows, int64_t columns, const Bfloat16Result& result) {
+  const int64_t one = lanes(), two = 2 * one;
   for (int64_t r = 0; r < rows; ++r, sums += columns) {
-    const auto* residual = result.residual ? result.residual + r * result.residual_stride : nullptr;
-    const int64_t place = r * result.stride;
+    const auto to = row_of(result, r);
     int64_t i = 0;
-    for (; i + lanes() <= columns; i += lanes()) {
-      round_values(WholeVector(), sums + i, place + i, residual ? residual + i : nullptr, result);
-    }
-    if (i == columns) continue;
-    round_values(FewValues{columns - i}, sums + i, place + i, residual ? residual + i : nullptr,
-                 result);
+    for (; i + two <= columns; i += two) round_two(sums, to, i);
+    for (; i + one <= columns; i += one) round_values(WholeVector(), sums, to, i);
+    if (i < columns) round_values(FewValues{columns - i}, sums, to, i);
   }
 }
 
