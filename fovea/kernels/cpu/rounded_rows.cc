@@ -32,29 +32,30 @@ RoundedRow row_of(const Bfloat16Result& result, int64_t row) {
           .gelu = at(result.gelu, result.stride)};
 }
 
-// Values from column i on: a vector, or fewer values.
+// What data becomes from column i on, and GELU of it.
+template <class Memory>
+HWY_INLINE Floats values_at(const Memory& memory, const float* sums, const RoundedRow& to,
+                            int64_t i) {
+  const auto x = nearest(memory.load(sums + i));
+  return to.residual ? nearest(hn::Add(x, memory.load(to.residual + i))) : x;
+}
+HWY_INLINE Floats nearest_gelu(Floats x) { return nearest(gelu_of(x, gelu_tail(x))); }
+
+// A vector, or fewer values.
 template <class Memory>
 HWY_INLINE void round_values(const Memory& memory, const float* sums, const RoundedRow& to,
                              int64_t i) {
-  auto x = nearest(memory.load(sums + i));
-  if (to.residual) x = nearest(hn::Add(x, memory.load(to.residual + i)));
+  const auto x = values_at(memory, sums, to, i);
   if (to.data) memory.store(x, to.data + i);
-  if (to.gelu) memory.store(gelu_of(x, gelu_tail(x)), to.gelu + i);
+  if (to.gelu) memory.store(nearest_gelu(x), to.gelu + i);
 }
 
 // Two vectors, which are written together.
 HWY_INLINE void round_two(const float* sums, const RoundedRow& to, int64_t i) {
-  const WholeVector memory;
-  const int64_t j = i + lanes();
-  auto x = nearest(memory.load(sums + i)), y = nearest(memory.load(sums + j));
-  if (to.residual) {
-    x = nearest(hn::Add(x, memory.load(to.residual + i)));
-    y = nearest(hn::Add(y, memory.load(to.residual + j)));
-  }
+  const auto x = values_at(WholeVector(), sums, to, i);
+  const auto y = values_at(WholeVector(), sums, to, i + lanes());
   if (to.data) store_upper_halves(x, y, to.data + i);
-  if (!to.gelu) return;
-  store_upper_halves(nearest(gelu_of(x, gelu_tail(x))), nearest(gelu_of(y, gelu_tail(y))),
-                     to.gelu + i);
+  if (to.gelu) store_upper_halves(nearest_gelu(x), nearest_gelu(y), to.gelu + i);
 }
 
 void round_all(const float* sums, int64_t rows, int64_t columns, const Bfloat16Result& result) {
