@@ -4,8 +4,7 @@
 A recipe runs shortly with each dtype and seed. A seed means the same weights at step 0, samples and drops in every dtype, so that a
 curve can be held against that of float32 with its own seed; how far float32's own curves are from each other is the noise. FP8 is
 device.fp8 with activations in bfloat16; `--against bfloat16` holds the others against that. saved_bfloat16 is float32 with what backward
-finds of the activations in bfloat16. A run that has ended in DIR is not
-trained again.
+finds of the activations in bfloat16. A run that has ended in DIR is not trained again.
 
     benchmarks/dtype_curves.py [--recipe recipes/fashion_mnist/quickstart.yaml] [--steps 150] [--seeds 1 2 3] [--runs DIR] [--write]
     benchmarks/dtype_curves.py --against bfloat16 --dtypes fp8_current fp8_delayed
