@@ -1,10 +1,13 @@
 #include "fovea/kernels/cpu/team.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -109,6 +112,87 @@ TEST(TeamTest, AForkedProcessHasNewHelpers) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
+cpu_set_t cpus_of(pid_t thread) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  EXPECT_EQ(sched_getaffinity(thread, sizeof cpus, &cpus), 0);
+  return cpus;
+}
+
+void set_cpus(pid_t thread, const cpu_set_t& cpus) {
+  EXPECT_EQ(sched_setaffinity(thread, sizeof cpus, &cpus), 0);
+}
+
+cpu_set_t only(int cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(cpu, &cpus);
+  return cpus;
+}
+
+// A team of one helper, where other tests may have left more.
+void in_new_thread(const std::function<void()>& body) { std::thread(body).join(); }
+
+// Calls body() in a helper, while this thread waits for it. -> the helper
+pid_t in_helper(const std::function<void()>& body) {
+  const auto self = gettid();
+  std::atomic<pid_t> helper = 0;
+  run_in_team(1, [&] {
+    if (gettid() == self) {
+      while (helper == 0) std::this_thread::yield();
+    } else {
+      helper = gettid();
+      body();
+    }
+  });
+  return helper;
+}
+
+TEST(TeamTest, AHelperGoesOffTheProcessorOfItsThread) {
+  const auto own = cpus_of(0);
+  if (CPU_COUNT(&own) < 2) GTEST_SKIP() << "one processor";
+  in_new_thread([&own] {
+    const auto helper = in_helper([] {});
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &own)) continue;
+      set_cpus(0, only(cpu));
+      set_cpus(helper, only(cpu));
+      set_cpus(0, own);
+      ASSERT_EQ(in_helper([] {}), helper);
+      if (sched_getcpu() != cpu) continue;  // the system may have moved the thread
+      const auto cpus = cpus_of(helper);
+      EXPECT_FALSE(CPU_ISSET(cpu, &cpus)) << cpu;
+      EXPECT_EQ(CPU_COUNT(&cpus), CPU_COUNT(&own) - 1) << cpu;
+    }
+  });
+}
+
+// One that sleeps gets on as little as one whose processor another program has.
+TEST(TeamTest, AHelperThatDoesNotGetOnIsFetchedAndLetGo) {
+  const auto own = cpus_of(0);
+  if (CPU_COUNT(&own) < 2) GTEST_SKIP() << "one processor";
+  const auto wait_until = [](const auto& is_so) {
+    for (int tries = 0; tries < 5000 && !is_so(); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return is_so();
+  };
+  in_new_thread([&] {
+    cpu_set_t there = own;
+    const auto helper = in_helper([&] {
+      set_cpus(0, own);
+      EXPECT_TRUE(wait_until([&] {
+        there = cpus_of(0);
+        return CPU_COUNT(&there) == 1;
+      }));
+    });
+    EXPECT_TRUE(wait_until([&] {
+      const auto cpus = cpus_of(helper);
+      return CPU_COUNT(&cpus) >= CPU_COUNT(&own) - 1 && !CPU_EQUAL(&cpus, &there);
+    }));
+  });
 }
 
 TEST(TeamTest, RangesAreAsLargeAsAsked) {

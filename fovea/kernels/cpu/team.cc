@@ -8,11 +8,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <string_view>
 #include <thread>
 #include <utility>
+
+#include "fovea/core/futex.h"
+#include "fovea/kernels/cpu/helper_place.h"
 
 namespace fovea::kernels::cpu {
 namespace {
@@ -21,6 +25,9 @@ using Clock = std::chrono::steady_clock;
 
 // Of who waits, before it sleeps.
 constexpr auto kSpin = std::chrono::microseconds(50);
+// Long enough to see whether a thread gets on, and between two such looks.
+constexpr auto kLook = std::chrono::microseconds(20),
+               kBetweenLooks = std::chrono::microseconds(500);
 
 void pause() {
 #if defined(__x86_64__)
@@ -28,12 +35,12 @@ void pause() {
 #endif
 }
 
-// Until is_so(), or for kSpin -> whether it is so.
+// Until is_so(), or for `most` -> whether it is so.
 template <class IsSo>
-bool spin_until(const IsSo& is_so) {
+bool spin_until(const IsSo& is_so, std::chrono::nanoseconds most = kSpin) {
   constexpr int kLooks = 16;  // between two looks at the clock
   if (is_so()) return true;
-  const auto end = Clock::now() + kSpin;
+  const auto end = Clock::now() + most;
   do {
     for (int i = 0; i < kLooks; ++i) {
       pause();
@@ -47,18 +54,17 @@ bool spin_until(const IsSo& is_so) {
 // moment.
 class Table {
  public:
+  // The thread's: a place for another helper, which stays where it is.
+  HelperPlace& add_place() { return places_.emplace_back(); }
+
   // The thread's, with helpers at the table.
   void work_with(uint32_t helpers, c10::function_ref<void()> work) {
     work_ = &work;
-    state_.store(helpers * kPlace);
-    state_.notify_all();  // nothing, unless somebody sleeps
+    cpu_.store(own_cpu(), std::memory_order_relaxed);
+    set_state(helpers * kPlace);
     do_work(work);
     state_.fetch_and(kInside);  // no place is left
-    while (!spin_until([this] { return state_.load() == 0; })) {
-      const auto left = left_.load();
-      if (state_.load() == 0) break;
-      left_.wait(left);
-    }
+    wait_for_helpers();
     if (!has_failed_.load(std::memory_order_relaxed)) return;
     has_failed_ = false;
     std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -66,21 +72,25 @@ class Table {
 
   void end() {
     is_ending_ = true;
-    state_.store(kEnd);
-    state_.notify_all();
+    set_state(kEnd);
   }
 
   // A helper's.
-  void help() {
+  void help(HelperPlace& place) {
+    place.begin();
     for (;;) {
       spin_until([this] { return state_.load(std::memory_order_relaxed) >= kPlace; });
       auto state = state_.load();
       if (is_ending_) return;
       if (state < kPlace) {
-        state_.wait(state);
+        num_asleep_.fetch_add(
+            1);  // before the system looks whether the state is still the one seen
+        sleep_while(state_, state);
+        num_asleep_.fetch_sub(1);
       } else if (state_.compare_exchange_weak(state, state - kPlace + 1)) {
+        place.arrive(cpu_.load(std::memory_order_relaxed));
         do_work(*work_);
-        leave();
+        leave(place);
       }
     }
   }
@@ -88,6 +98,11 @@ class Table {
  private:
   // Of state_: how many helpers are at work, below kPlace, and how many places are left.
   static constexpr uint32_t kPlace = 1 << 12, kInside = kPlace - 1, kEnd = ~kInside;
+
+  void set_state(uint32_t state) {
+    state_.store(state);
+    if (num_asleep_.load() > 0) wake_all(state_);
+  }
 
   void do_work(c10::function_ref<void()> work) {
     try {
@@ -97,17 +112,36 @@ class Table {
     }
   }
 
-  void leave() {
-    if (state_.fetch_sub(1) != 1) return;  // the thread is still at work, or others are
-    left_.fetch_add(1);
-    left_.notify_one();
+  void leave(HelperPlace& place) {
+    const int cpu = cpu_.load(std::memory_order_relaxed);
+    if (state_.fetch_sub(1) == 1) {  // else the thread is still at work, or others are
+      left_.fetch_add(1);
+      if (is_waiting_.load()) wake_all(left_);
+    }
+    place.leave(cpu);
+  }
+
+  void wait_for_helpers() {
+    const auto are_gone = [this] { return state_.load() == 0; };
+    while (!spin_until(are_gone)) {
+      for (auto& place : places_) place.look();
+      if (spin_until(are_gone, kLook)) return;
+      for (auto& place : places_) place.fetch_if_stuck();
+      is_waiting_ = true;  // before the look at who is gone
+      const auto left = left_.load();
+      if (!are_gone()) sleep_while(left_, left, kBetweenLooks);
+      is_waiting_ = false;
+    }
   }
 
   alignas(64) std::atomic<uint32_t> state_ = 0;
   alignas(64) std::atomic<uint32_t> left_ = 0;  // times that the last one has left
-  std::atomic<bool> is_ending_ = false, has_failed_ = false;
+  std::atomic<uint32_t> num_asleep_ = 0;        // helpers
+  std::atomic<int> cpu_ = -1;                   // that the thread was on as it began
+  std::atomic<bool> is_waiting_ = false, is_ending_ = false, has_failed_ = false;
   const c10::function_ref<void()>* work_ = nullptr;
   std::exception_ptr failure_;
+  std::deque<HelperPlace> places_;
 };
 
 thread_local bool is_at_work = false;
@@ -150,10 +184,10 @@ class Team {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread helper([table = table_] {
+    std::thread helper([table = table_, &place = table_->add_place()] {
       pthread_setname_np(pthread_self(), "fovea-helper");
       const AtWork here;
-      table->help();
+      table->help(place);
     });
     helper.detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

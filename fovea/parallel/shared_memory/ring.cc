@@ -1,13 +1,9 @@
 #include "fovea/parallel/shared_memory/ring.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
-#include <ctime>
 #include <new>
+
+#include "fovea/core/futex.h"
 
 namespace fovea::parallel {
 namespace {
@@ -106,15 +102,13 @@ uint32_t ByteRing::bell() const { return head_->bell.load(); }
 void ByteRing::ring_bell() {
   head_->bell.fetch_add(1);
   if (head_->sleepers.load() == 0) return;
-  syscall(SYS_futex, &head_->bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  wake_all(head_->bell);
 }
 
 void ByteRing::sleep(uint32_t seen, std::chrono::milliseconds patience) {
   if (patience.count() <= 0) return;
-  const timespec most{.tv_sec = patience.count() / 1000,
-                      .tv_nsec = (patience.count() % 1000) * 1000000};
   head_->sleepers.fetch_add(1);  // before the system looks whether the bell is still the one seen
-  syscall(SYS_futex, &head_->bell, FUTEX_WAIT, seen, &most, nullptr, 0);
+  sleep_while(head_->bell, seen, patience);
   head_->sleepers.fetch_sub(1);
 }
 

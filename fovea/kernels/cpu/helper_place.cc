@@ -1,0 +1,61 @@
+#include "fovea/kernels/cpu/helper_place.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <ctime>
+
+namespace fovea::kernels::cpu {
+
+int own_cpu() { return sched_getcpu(); }
+
+HelperPlace::HelperPlace() : owner_(gettid()) {}
+
+void HelperPlace::begin() {
+  helper_ = gettid();
+  pthread_getcpuclockid(pthread_self(), &clock_);
+}
+
+void HelperPlace::arrive(int cpu) {
+  is_at_work_ = true;
+  go_off(cpu);
+}
+
+void HelperPlace::leave(int cpu) {
+  is_at_work_ = false;
+  go_off(cpu);
+}
+
+void HelperPlace::look() {
+  is_looked_at_ = is_at_work_;
+  if (is_looked_at_) seen_ = processor_time();
+}
+
+void HelperPlace::fetch_if_stuck() {
+  constexpr int64_t kOn = 2000;  // ns that it has at least if it runs
+  if (!is_looked_at_ || !is_at_work_ || processor_time() - seen_ >= kOn) return;
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(own_cpu(), &here);
+  is_fetched_ = true;
+  sched_setaffinity(helper_, sizeof here, &here);  // where it fails, all is as it was
+}
+
+// To the processors of the thread, but not to the one that it is on, if there are others.
+void HelperPlace::go_off(int cpu) {
+  const bool is_fetched =
+      is_fetched_.load(std::memory_order_relaxed) && is_fetched_.exchange(false);
+  if (!is_fetched && (cpu < 0 || cpu != own_cpu())) return;
+  cpu_set_t cpus;
+  if (sched_getaffinity(owner_, sizeof cpus, &cpus) != 0) return;
+  if (cpu >= 0) CPU_CLR(cpu, &cpus);
+  if (CPU_COUNT(&cpus) > 0) sched_setaffinity(0, sizeof cpus, &cpus);
+}
+
+int64_t HelperPlace::processor_time() const {
+  timespec time{};
+  clock_gettime(clock_, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace fovea::kernels::cpu
