@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <utility>
 
 namespace fovea::kernels::cpu {
 
@@ -18,38 +19,36 @@ void HelperPlace::begin() {
 
 void HelperPlace::arrive(int cpu) {
   is_at_work_ = true;
-  go_off(cpu);
+  if (cpu >= 0 && cpu == own_cpu()) keep_off(cpu);
 }
 
-void HelperPlace::leave(int cpu) {
-  is_at_work_ = false;
-  go_off(cpu);
-}
+void HelperPlace::leave() { is_at_work_ = false; }
 
 void HelperPlace::look() {
   is_looked_at_ = is_at_work_;
   if (is_looked_at_) seen_ = processor_time();
 }
 
-void HelperPlace::fetch_if_stuck() {
+bool HelperPlace::fetch_if_stuck() {
   constexpr int64_t kOn = 2000;  // ns that it has at least if it runs
-  if (!is_looked_at_ || !is_at_work_ || processor_time() - seen_ >= kOn) return;
+  if (!is_looked_at_ || !is_at_work_ || processor_time() - seen_ >= kOn) return false;
   cpu_set_t here;
   CPU_ZERO(&here);
   CPU_SET(own_cpu(), &here);
-  is_fetched_ = true;
-  sched_setaffinity(helper_, sizeof here, &here);  // where it fails, all is as it was
+  is_fetched_ = sched_setaffinity(helper_, sizeof here, &here) == 0;
+  return is_fetched_;
+}
+
+void HelperPlace::let_go() {
+  if (std::exchange(is_fetched_, false)) keep_off(own_cpu());
 }
 
 // To the processors of the thread, but not to the one that it is on, if there are others.
-void HelperPlace::go_off(int cpu) {
-  const bool is_fetched =
-      is_fetched_.load(std::memory_order_relaxed) && is_fetched_.exchange(false);
-  if (!is_fetched && (cpu < 0 || cpu != own_cpu())) return;
+void HelperPlace::keep_off(int cpu) {
   cpu_set_t cpus;
   if (sched_getaffinity(owner_, sizeof cpus, &cpus) != 0) return;
-  if (cpu >= 0) CPU_CLR(cpu, &cpus);
-  if (CPU_COUNT(&cpus) > 0) sched_setaffinity(0, sizeof cpus, &cpus);
+  if (CPU_COUNT(&cpus) > 1) CPU_CLR(cpu, &cpus);
+  sched_setaffinity(helper_, sizeof cpus, &cpus);
 }
 
 int64_t HelperPlace::processor_time() const {

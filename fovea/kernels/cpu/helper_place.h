@@ -15,8 +15,9 @@ namespace fovea::kernels::cpu {
 // turns on theirs. So a helper that finds itself on its thread's processor goes to the others.
 // And a helper that loses its processor to another program in the middle of its work is back after
 // a turn, 4 ms on most systems, in which its thread waits and leaves a processor idle. So a thread
-// that waits fetches a helper that does not get on to its own processor, whose turn it has; behind
-// its work the helper goes back. Helpers may be wherever their thread may, before and afterwards.
+// that waits fetches a helper that does not get on to its own processor, whose turn it has, and
+// lets it go behind its work, when the helper itself would come to it only behind the thread.
+// Helpers may be wherever their thread may, but for the processor that the thread was on.
 class HelperPlace {
  public:
   // Of a helper of the calling thread.
@@ -26,21 +27,22 @@ class HelperPlace {
   void begin();
   // Between them the helper is at work for the thread that is on processor `cpu` (-1: unknown).
   void arrive(int cpu);
-  void leave(int cpu);
+  void leave();
 
-  // In the thread. Of a helper that is not at work they do nothing.
+  // In the thread. Of a helper that is not at work the first two do nothing.
   void look();            // at what processor time the helper has had
-  void fetch_if_stuck();  // brings it here, if it had none since the last look
+  bool fetch_if_stuck();  // brings it here, if it had none since the last look -> whether it did
+  void let_go();          // what was fetched
 
  private:
-  void go_off(int cpu);
+  void keep_off(int cpu);
   int64_t processor_time() const;  // ns
 
   const pid_t owner_;
   pid_t helper_ = 0;
   clockid_t clock_ = 0;
-  std::atomic<bool> is_at_work_ = false, is_fetched_ = false;
-  bool is_looked_at_ = false;
+  std::atomic<bool> is_at_work_ = false;
+  bool is_looked_at_ = false, is_fetched_ = false;
   int64_t seen_ = 0;
 };
 

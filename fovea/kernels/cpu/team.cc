@@ -25,9 +25,11 @@ using Clock = std::chrono::steady_clock;
 
 // Of who waits, before it sleeps.
 constexpr auto kSpin = std::chrono::microseconds(50);
-// Long enough to see whether a thread gets on, and between two such looks.
+// Long enough to see whether a thread gets on, and from one such look to the next; who has fetched
+// another one leaves it the processor for a turn.
 constexpr auto kLook = std::chrono::microseconds(20),
-               kBetweenLooks = std::chrono::microseconds(500);
+               kBetweenLooks = std::chrono::microseconds(500),
+               kTurn = std::chrono::microseconds(4000);
 
 void pause() {
 #if defined(__x86_64__)
@@ -113,25 +115,26 @@ class Table {
   }
 
   void leave(HelperPlace& place) {
-    const int cpu = cpu_.load(std::memory_order_relaxed);
-    if (state_.fetch_sub(1) == 1) {  // else the thread is still at work, or others are
-      left_.fetch_add(1);
-      if (is_waiting_.load()) wake_all(left_);
-    }
-    place.leave(cpu);
+    place.leave();
+    if (state_.fetch_sub(1) != 1) return;  // the thread is still at work, or others are
+    left_.fetch_add(1);
+    if (is_waiting_.load()) wake_all(left_);
   }
 
   void wait_for_helpers() {
     const auto are_gone = [this] { return state_.load() == 0; };
+    bool has_fetched = false;
     while (!spin_until(are_gone)) {
       for (auto& place : places_) place.look();
-      if (spin_until(are_gone, kLook)) return;
-      for (auto& place : places_) place.fetch_if_stuck();
+      if (spin_until(are_gone, kLook)) break;
+      for (auto& place : places_) has_fetched |= place.fetch_if_stuck();
       is_waiting_ = true;  // before the look at who is gone
       const auto left = left_.load();
-      if (!are_gone()) sleep_while(left_, left, kBetweenLooks);
+      if (!are_gone()) sleep_while(left_, left, has_fetched ? kTurn : kBetweenLooks);
       is_waiting_ = false;
     }
+    if (!has_fetched) return;
+    for (auto& place : places_) place.let_go();
   }
 
   alignas(64) std::atomic<uint32_t> state_ = 0;
