@@ -8,8 +8,6 @@
 
 namespace fovea::kernels::cpu {
 
-int own_cpu() { return sched_getcpu(); }
-
 HelperPlace::HelperPlace() : owner_(gettid()) {}
 
 void HelperPlace::begin() {
@@ -19,7 +17,7 @@ void HelperPlace::begin() {
 
 void HelperPlace::arrive(int cpu) {
   is_at_work_ = true;
-  if (cpu >= 0 && cpu == own_cpu()) keep_off(cpu);
+  if (cpu >= 0 && cpu == sched_getcpu()) keep_off(cpu);
 }
 
 void HelperPlace::leave() { is_at_work_ = false; }
@@ -34,13 +32,13 @@ bool HelperPlace::fetch_if_stuck() {
   if (!is_looked_at_ || !is_at_work_ || processor_time() - seen_ >= kOn) return false;
   cpu_set_t here;
   CPU_ZERO(&here);
-  CPU_SET(own_cpu(), &here);
+  CPU_SET(sched_getcpu(), &here);
   is_fetched_ = sched_setaffinity(helper_, sizeof here, &here) == 0;
   return is_fetched_;
 }
 
 void HelperPlace::let_go() {
-  if (std::exchange(is_fetched_, false)) keep_off(own_cpu());
+  if (std::exchange(is_fetched_, false)) keep_off(sched_getcpu());
 }
 
 // To the processors of the thread, but not to the one that it is on, if there are others.

@@ -25,7 +25,7 @@ class HelperPlace {
 
   // In the helper, before the rest.
   void begin();
-  // Between them the helper is at work for the thread that is on processor `cpu` (-1: unknown).
+  // Between them the helper is at work for the thread, which is on processor `cpu` (-1: unknown).
   void arrive(int cpu);
   void leave();
 
@@ -45,8 +45,5 @@ class HelperPlace {
   bool is_looked_at_ = false, is_fetched_ = false;
   int64_t seen_ = 0;
 };
-
-// The processor that the calling thread is on; -1 if the system doesn't say.
-int own_cpu();
 
 }  // namespace fovea::kernels::cpu

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,11 +26,11 @@ using Clock = std::chrono::steady_clock;
 
 // Of who waits, before it sleeps.
 constexpr auto kSpin = std::chrono::microseconds(50);
-// Long enough to see whether a thread gets on, and from one such look to the next; who has fetched
-// another one leaves it the processor for a turn.
-constexpr auto kLook = std::chrono::microseconds(20),
-               kBetweenLooks = std::chrono::microseconds(500),
-               kTurn = std::chrono::microseconds(4000);
+// Of who waits for a helper: to see whether it gets on; from one such look to the next; and for one
+// that was fetched, which then has the processor.
+constexpr auto kLook = std::chrono::microseconds(20);
+constexpr auto kBetweenLooks = std::chrono::microseconds(500);
+constexpr auto kTurn = std::chrono::milliseconds(4);
 
 void pause() {
 #if defined(__x86_64__)
@@ -39,7 +40,7 @@ void pause() {
 
 // Until is_so(), or for `most` -> whether it is so.
 template <class IsSo>
-bool spin_until(const IsSo& is_so, std::chrono::nanoseconds most = kSpin) {
+bool spin_until(const IsSo& is_so, std::chrono::nanoseconds most) {
   constexpr int kLooks = 16;  // between two looks at the clock
   if (is_so()) return true;
   const auto end = Clock::now() + most;
@@ -62,7 +63,7 @@ class Table {
   // The thread's, with helpers at the table.
   void work_with(uint32_t helpers, c10::function_ref<void()> work) {
     work_ = &work;
-    cpu_.store(own_cpu(), std::memory_order_relaxed);
+    cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     set_state(helpers * kPlace);
     do_work(work);
     state_.fetch_and(kInside);  // no place is left
@@ -81,12 +82,11 @@ class Table {
   void help(HelperPlace& place) {
     place.begin();
     for (;;) {
-      spin_until([this] { return state_.load(std::memory_order_relaxed) >= kPlace; });
+      spin_until([this] { return state_.load(std::memory_order_relaxed) >= kPlace; }, kSpin);
       auto state = state_.load();
       if (is_ending_) return;
       if (state < kPlace) {
-        num_asleep_.fetch_add(
-            1);  // before the system looks whether the state is still the one seen
+        num_asleep_.fetch_add(1);  // before the system looks whether nothing has come since
         sleep_while(state_, state);
         num_asleep_.fetch_sub(1);
       } else if (state_.compare_exchange_weak(state, state - kPlace + 1)) {
@@ -123,8 +123,9 @@ class Table {
 
   void wait_for_helpers() {
     const auto are_gone = [this] { return state_.load() == 0; };
+    if (spin_until(are_gone, kSpin)) return;
     bool has_fetched = false;
-    while (!spin_until(are_gone)) {
+    do {
       for (auto& place : places_) place.look();
       if (spin_until(are_gone, kLook)) break;
       for (auto& place : places_) has_fetched |= place.fetch_if_stuck();
@@ -132,7 +133,7 @@ class Table {
       const auto left = left_.load();
       if (!are_gone()) sleep_while(left_, left, has_fetched ? kTurn : kBetweenLooks);
       is_waiting_ = false;
-    }
+    } while (!are_gone());
     if (!has_fetched) return;
     for (auto& place : places_) place.let_go();
   }

@@ -14,7 +14,8 @@ namespace fovea::kernels::cpu {
 //
 // A team does work that is taken piece by piece (share_out.h), and nobody waits for a thread that
 // has not begun: a helper that comes late finds nothing left to do. Who has nothing to do spins for
-// some ten microseconds, less than it takes to wake up, and sleeps then. A thread of the host has a
+// some ten microseconds, less than it takes to wake up, and sleeps then; what is done with a helper
+// that has begun and does not get on is in Note [Places of helpers]. A thread of the host has a
 // team of its own, as with OpenMP, whose helpers end after it; a process that was forked gets new
 // ones.
 //
