@@ -23,18 +23,19 @@ void HelperPlace::arrive(int cpu) {
 void HelperPlace::leave() { is_at_work_ = false; }
 
 void HelperPlace::look() {
-  is_looked_at_ = is_at_work_;
-  if (is_looked_at_) seen_ = processor_time();
+  seen_.reset();
+  if (is_at_work_) seen_ = processor_time();
 }
 
 bool HelperPlace::fetch_if_stuck() {
   constexpr int64_t kOn = 2000;  // ns that it has at least if it runs
-  if (!is_looked_at_ || !is_at_work_ || processor_time() - seen_ >= kOn) return false;
+  if (!seen_ || !is_at_work_ || processor_time() - *seen_ >= kOn) return false;
   cpu_set_t here;
   CPU_ZERO(&here);
   CPU_SET(sched_getcpu(), &here);
-  is_fetched_ = sched_setaffinity(helper_, sizeof here, &here) == 0;
-  return is_fetched_;
+  const bool is_here = sched_setaffinity(helper_, sizeof here, &here) == 0;
+  is_fetched_ |= is_here;
+  return is_here;
 }
 
 void HelperPlace::let_go() {

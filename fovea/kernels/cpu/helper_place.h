@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace fovea::kernels::cpu {
 
@@ -42,8 +43,8 @@ class HelperPlace {
   pid_t helper_ = 0;
   clockid_t clock_ = 0;
   std::atomic<bool> is_at_work_ = false;
-  bool is_looked_at_ = false, is_fetched_ = false;
-  int64_t seen_ = 0;
+  std::optional<int64_t> seen_;  // at the last look; none where it was not at work
+  bool is_fetched_ = false;
 };
 
 }  // namespace fovea::kernels::cpu

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "fovea/core/futex.h"
+#include "fovea/core/awaited_word.h"
 #include "fovea/kernels/cpu/helper_place.h"
 
 namespace fovea::kernels::cpu {
@@ -66,7 +66,7 @@ class Table {
     cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     set_state(helpers * kPlace);
     do_work(work);
-    state_.fetch_and(kInside);  // no place is left
+    state_.value.fetch_and(kInside);  // no place is left
     wait_for_helpers();
     if (!has_failed_.load(std::memory_order_relaxed)) return;
     has_failed_ = false;
@@ -82,14 +82,12 @@ class Table {
   void help(HelperPlace& place) {
     place.begin();
     for (;;) {
-      spin_until([this] { return state_.load(std::memory_order_relaxed) >= kPlace; }, kSpin);
-      auto state = state_.load();
+      spin_until([this] { return state_.value.load(std::memory_order_relaxed) >= kPlace; }, kSpin);
+      auto state = state_.value.load();
       if (is_ending_) return;
       if (state < kPlace) {
-        num_asleep_.fetch_add(1);  // before the system looks whether nothing has come since
-        sleep_while(state_, state);
-        num_asleep_.fetch_sub(1);
-      } else if (state_.compare_exchange_weak(state, state - kPlace + 1)) {
+        state_.sleep_while(state);
+      } else if (state_.value.compare_exchange_weak(state, state - kPlace + 1)) {
         place.arrive(cpu_.load(std::memory_order_relaxed));
         do_work(*work_);
         leave(place);
@@ -102,8 +100,8 @@ class Table {
   static constexpr uint32_t kPlace = 1 << 12, kInside = kPlace - 1, kEnd = ~kInside;
 
   void set_state(uint32_t state) {
-    state_.store(state);
-    if (num_asleep_.load() > 0) wake_all(state_);
+    state_.value.store(state);
+    state_.wake_all();
   }
 
   void do_work(c10::function_ref<void()> work) {
@@ -116,33 +114,29 @@ class Table {
 
   void leave(HelperPlace& place) {
     place.leave();
-    if (state_.fetch_sub(1) != 1) return;  // the thread is still at work, or others are
-    left_.fetch_add(1);
-    if (is_waiting_.load()) wake_all(left_);
+    if (state_.value.fetch_sub(1) != 1) return;  // the thread is still at work, or others are
+    left_.value.fetch_add(1);
+    left_.wake_all();
   }
 
   void wait_for_helpers() {
-    const auto are_gone = [this] { return state_.load() == 0; };
+    const auto are_gone = [this] { return state_.value.load() == 0; };
     if (spin_until(are_gone, kSpin)) return;
     bool has_fetched = false;
     do {
       for (auto& place : places_) place.look();
       if (spin_until(are_gone, kLook)) break;
       for (auto& place : places_) has_fetched |= place.fetch_if_stuck();
-      is_waiting_ = true;  // before the look at who is gone
-      const auto left = left_.load();
-      if (!are_gone()) sleep_while(left_, left, has_fetched ? kTurn : kBetweenLooks);
-      is_waiting_ = false;
+      const auto left = left_.value.load();  // before the look at who is gone
+      if (!are_gone()) left_.sleep_while(left, has_fetched ? kTurn : kBetweenLooks);
     } while (!are_gone());
-    if (!has_fetched) return;
     for (auto& place : places_) place.let_go();
   }
 
-  alignas(64) std::atomic<uint32_t> state_ = 0;
-  alignas(64) std::atomic<uint32_t> left_ = 0;  // times that the last one has left
-  std::atomic<uint32_t> num_asleep_ = 0;        // helpers
-  std::atomic<int> cpu_ = -1;                   // that the thread was on as it began
-  std::atomic<bool> is_waiting_ = false, is_ending_ = false, has_failed_ = false;
+  alignas(64) AwaitedWord state_;
+  alignas(64) AwaitedWord left_;  // times that the last one has left
+  std::atomic<int> cpu_ = -1;     // that the thread was on as it began
+  std::atomic<bool> is_ending_ = false, has_failed_ = false;
   const c10::function_ref<void()>* work_ = nullptr;
   std::exception_ptr failure_;
   std::deque<HelperPlace> places_;

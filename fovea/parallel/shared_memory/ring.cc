@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "fovea/core/futex.h"
+#include "fovea/core/awaited_word.h"
 
 namespace fovea::parallel {
 namespace {
@@ -17,8 +17,7 @@ constexpr size_t kPage = 4096;
 struct ByteRing::Head {
   uint64_t token;  // the file's
   alignas(kRingUnit) std::atomic<uint64_t> written;
-  alignas(kRingUnit) std::atomic<uint32_t> bell;
-  std::atomic<uint32_t> sleepers;
+  alignas(kRingUnit) AwaitedWord bell;
   alignas(kRingUnit) std::atomic<uint32_t> wants_room;
   std::atomic<uint32_t> is_closed;
 };
@@ -97,19 +96,15 @@ bool ByteRing::has_been_read_by(int64_t reader) const {
   return reads_[reader].bytes.load() >= head_->written.load();
 }
 
-uint32_t ByteRing::bell() const { return head_->bell.load(); }
+uint32_t ByteRing::bell() const { return head_->bell.value.load(); }
 
 void ByteRing::ring_bell() {
-  head_->bell.fetch_add(1);
-  if (head_->sleepers.load() == 0) return;
-  wake_all(head_->bell);
+  head_->bell.value.fetch_add(1);
+  head_->bell.wake_all();
 }
 
 void ByteRing::sleep(uint32_t seen, std::chrono::milliseconds patience) {
-  if (patience.count() <= 0) return;
-  head_->sleepers.fetch_add(1);  // before the system looks whether the bell is still the one seen
-  sleep_while(head_->bell, seen, patience);
-  head_->sleepers.fetch_sub(1);
+  if (patience.count() > 0) head_->bell.sleep_while(seen, patience);
 }
 
 }  // namespace fovea::parallel
