@@ -21,8 +21,8 @@ namespace {
 std::vector<int> worked_on(int64_t helpers, int64_t count, int64_t most) {
   std::vector<std::atomic<int>> times(static_cast<size_t>(count));
   Pieces pieces(count, 1, most);
-  run_in_team(helpers, [&] {
-    pieces.take([&](int64_t begin, int64_t end) {
+  run_in_team(helpers, [&](int64_t thread) {
+    pieces.take(thread, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) times[static_cast<size_t>(i)] += 1;
     });
   });
@@ -36,10 +36,66 @@ TEST(TeamTest, DoesEachPieceOnce) {
   }
 }
 
+// Items by who took them, where a thread and its only helper are there from the beginning and one
+// of them stays at its first piece until the other one finds nothing left.
+struct Taken {
+  std::vector<int64_t> by_thread, by_helper;
+};
+Taken taken_while(bool helper_is_slow, int64_t count, int64_t least, int64_t most) {
+  Taken taken;
+  Pieces pieces(count, least, most);
+  std::atomic<int> inside = 0, done = 0;
+  const auto work = [&](int64_t number) {
+    auto& mine = number == 0 ? taken.by_thread : taken.by_helper;
+    const bool is_slow = (number == 1) == helper_is_slow;
+    inside += 1;
+    while (inside < 2) std::this_thread::yield();
+    pieces.take(number, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) mine.push_back(i);
+      while (is_slow && done == 0) std::this_thread::yield();
+    });
+    done += 1;
+  };
+  std::thread([&] { run_in_team(1, work); }).join();  // a team of its own
+  return taken;
+}
+
+// Whoever begins at the same time as the other one has the items of its own section first.
+TEST(TeamTest, EachThreadHasItsSectionAndThenTheOthers) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  for (const bool helper_is_slow : {false, true}) {
+    const auto [by_thread, by_helper] = taken_while(helper_is_slow, 40, /*least=*/4, /*most=*/8);
+    const auto& slow = helper_is_slow ? by_helper : by_thread;
+    const auto& fast = helper_is_slow ? by_thread : by_helper;
+    const int64_t own = helper_is_slow ? 0 : 20, of_other = 20 - own;
+    EXPECT_EQ(slow.size(), 8) << "its first piece, for which the rest takes place";
+    EXPECT_EQ(slow.front(), of_other);
+    ASSERT_EQ(fast.size(), 32);
+    EXPECT_EQ(fast.front(), own);
+    EXPECT_EQ(fast[19], own + 19) << "its own section comes first, in order";
+    EXPECT_EQ(fast[20], of_other + 8) << "then what the other one has left";
+  }
+  at::set_num_threads(before);
+}
+
+TEST(TeamTest, OneThreadTakesAllSectionsInOrder) {
+  for (const int64_t count : {1, 3, 4, 5, 31, 40, 41}) {
+    Pieces pieces(count, /*least=*/4, /*most=*/8);
+    int64_t next = 0;
+    pieces.take(0, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(begin, next);
+      EXPECT_LE(end - begin, 8);
+      next = end;
+    });
+    EXPECT_EQ(next, count);
+  }
+}
+
 // The helper is there once the thread leaves it time to come.
 TEST(TeamTest, HelpersWork) {
   std::atomic<int> inside = 0;
-  run_in_team(3, [&] {
+  run_in_team(3, [&](int64_t) {
     inside += 1;
     while (inside < 4) std::this_thread::yield();
   });
@@ -48,20 +104,20 @@ TEST(TeamTest, HelpersWork) {
 
 TEST(TeamTest, DoesNotWaitForWhoHasNotBegun) {
   std::atomic<int> calls = 0;
-  for (int i = 0; i < 1000; ++i) run_in_team(8, [&] { calls += 1; });
+  for (int i = 0; i < 1000; ++i) run_in_team(8, [&](int64_t) { calls += 1; });
   EXPECT_GE(calls, 1000);
   EXPECT_LE(calls, 9000);
 }
 
 TEST(TeamTest, ThrowsWhatItsThreadsThrow) {
   for (const int64_t helpers : {0, 3}) {
-    EXPECT_THROW(run_in_team(helpers, [] { throw std::runtime_error("a fault"); }),
+    EXPECT_THROW(run_in_team(helpers, [](int64_t) { throw std::runtime_error("a fault"); }),
                  std::runtime_error);
     EXPECT_EQ(worked_on(helpers, 10, 1), std::vector<int>(10, 1));
   }
   std::atomic<int> inside = 0;
   EXPECT_THROW(run_in_team(1,
-                           [&] {  // in the helper alone
+                           [&](int64_t) {  // in the helper alone
                              const bool is_second = inside++ == 1;
                              while (inside < 2) std::this_thread::yield();
                              if (is_second) throw std::runtime_error("a fault");
@@ -72,9 +128,9 @@ TEST(TeamTest, ThrowsWhatItsThreadsThrow) {
 TEST(TeamTest, IsAloneWithin) {
   std::atomic<int> calls = 0;
   std::atomic<bool> is_other = false;
-  run_in_team(3, [&] {
+  run_in_team(3, [&](int64_t) {
     const auto self = std::this_thread::get_id();
-    run_in_team(3, [&] {
+    run_in_team(3, [&](int64_t) {
       calls += 1;
       if (std::this_thread::get_id() != self) is_other = true;
     });
@@ -103,7 +159,7 @@ TEST(TeamTest, AForkedProcessHasNewHelpers) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     std::atomic<int> inside = 0;
-    run_in_team(1, [&] {
+    run_in_team(1, [&](int64_t) {
       inside += 1;
       while (inside < 2) std::this_thread::yield();
     });
@@ -139,7 +195,7 @@ void in_new_thread(const std::function<void()>& body) { std::thread(body).join()
 pid_t in_helper(const std::function<void()>& body) {
   const auto self = gettid();
   std::atomic<pid_t> helper = 0;
-  run_in_team(1, [&] {
+  run_in_team(1, [&](int64_t) {
     if (gettid() == self) {
       while (helper == 0) std::this_thread::yield();
     } else {

@@ -65,7 +65,7 @@ class Int8Product {
     quantize();
     if (down_ * across_ == 1) return multiply(0, 0);
     share_out(down_ * across_, /*most=*/1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) multiply(i % down_, i / down_);
+      for (int64_t i = begin; i < end; ++i) multiply(i / across_, i % across_);
     });
   }
 

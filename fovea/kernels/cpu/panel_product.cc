@@ -26,6 +26,9 @@
 // Of rows that tiles multiply where they lie a run is as many as the second-level cache holds, for
 // which the second factor comes by once; and a stretch is 1,536 values: sums that wait cost more
 // than what is read anew.
+// Of rows that vectors multiply where they lie, so few panels of the second factor come by at a
+// time, for all stretches, that sums which wait do so in the second-level cache. Few rows are cut
+// into as many parts as there are threads, each of which so has its own: Note [Sections].
 // Of a single image's rows and a weight of a megabyte or more, which has to come from afar, the
 // threads take panels of the weight, one at a time with all rows, while the next one comes: each is
 // read by one thread. In the other order ViT-B took an eighth longer for an image.
@@ -35,6 +38,8 @@ namespace {
 constexpr int64_t kPanelsAtOnce = 8, kMostSteps = 16;
 // Of rows that tiles multiply where they lie.
 constexpr int64_t kMostStepsOfRows = 48, kStepsOfRun = 384;
+// Of sums of rows that vectors multiply where they lie: 256 KiB.
+constexpr int64_t kMostWaiting = 64;
 // Of a second factor that is shared out by its panels: 1 MiB.
 constexpr int64_t kLeastStepsAcross = 512;
 
@@ -77,6 +82,17 @@ FloatBlockTarget target_of(PanelUnit /*unit*/, const FloatResult& result, const 
 
 void prefetch_residual(const FloatBlockTarget&) {}  // has none
 
+Bfloat16Result from_row(Bfloat16Result result, int64_t row) {
+  result.data += row * result.stride;
+  if (result.residual) result.residual += row * result.residual_stride;
+  if (result.gelu) result.gelu += row * result.stride;
+  return result;
+}
+FloatResult from_row(FloatResult result, int64_t row) {
+  result.data += row * (result.is_transposed ? 1 : result.stride);
+  return result;
+}
+
 // Of the values or lines of block `block`, of `size` in all.
 int64_t part_of_block(int64_t size, int64_t block) {
   return std::min(kBlockSide, size - block * kBlockSide);
@@ -108,6 +124,7 @@ class Product {
       second_.packed = bits_of(packed);
     }
     if (is_shared_out_across()) return run_across();
+    if (is_cut_by_rows()) return run_by_rows();
     // Few panels are cut across as well, so that all threads have as much work.
     const int64_t parts = std::clamp<int64_t>(16 * at::get_num_threads() / down_, 1, across_);
     const auto run = [&](const PanelScope& scope, int64_t part, int64_t panel, int64_t count) {
@@ -119,6 +136,40 @@ class Product {
  private:
   bool is_shared_out_across() const {
     return has_tiles_of_rows() && down_ <= kPanelsAtOnce && across_ * steps_ >= kLeastStepsAcross;
+  }
+
+  // Whether threads have rows of their own, fewer than a run.
+  bool is_cut_by_rows() const {
+    return unit_ == PanelUnit::kVectors && !first_.is_transposed && !wants_row_sums() &&
+           down_ < kPanelsAtOnce * at::get_num_threads() && sizes_.rows >= 2 * kBlockSide;
+  }
+
+  void run_by_rows() const {
+    constexpr int64_t kPartsOfThread = 8, kLeastBlocks = 4;  // of a part
+    const int64_t threads = at::get_num_threads(), shares = std::min(threads, down_);
+    const int64_t rows = parts_of(parts_of(sizes_.rows, shares), kLinesAtOnce) * kLinesAtOnce;
+    const int64_t down = parts_of(sizes_.rows, rows);
+    const int64_t wanted = kPartsOfThread * parts_of(threads, down);
+    const int64_t parts =
+        std::clamp<int64_t>(down_ * across_ / (down * kLeastBlocks), 1, std::min(wanted, across_));
+    share_out(down * parts, /*most=*/1, [&](int64_t begin, int64_t end) {
+      const PanelScope scope(unit_);
+      for (int64_t i = begin; i < end; ++i) {
+        const auto share = of_rows(i / parts * rows, rows);
+        const int64_t part = i % parts;
+        share.multiply(scope, 0, share.down_, across_ * part / parts, across_ * (part + 1) / parts);
+      }
+    });
+  }
+
+  // The product of these rows, or those that there are.
+  Product of_rows(int64_t row, int64_t count) const {
+    auto some = *this;
+    some.first_.data += row * first_.stride;
+    some.sizes_.rows = std::min(count, sizes_.rows - row);
+    some.down_ = num_blocks(some.sizes_.rows);
+    some.result_ = from_row(result_, row);
+    return some;
   }
 
   // Many threads get some of the rows only, so that all have work.
@@ -229,6 +280,15 @@ class Product {
   // Panels [begin, begin + count) of the first factor times panels [from, to) of the second one.
   void multiply(const PanelScope& scope, int64_t begin, int64_t count, int64_t from,
                 int64_t to) const {
+    const bool is_cut = unit_ == PanelUnit::kVectors && reads_rows_ && steps_ > kMostSteps;
+    const int64_t width = is_cut ? std::max<int64_t>(1, kMostWaiting / count) : to - from;
+    for (; from < to; from += width) {
+      multiply_some(scope, begin, count, from, std::min(from + width, to));
+    }
+  }
+
+  void multiply_some(const PanelScope& scope, int64_t begin, int64_t count, int64_t from,
+                     int64_t to) const {
     thread_local PanelScratch scratch;
     const int64_t stretches = parts_of(steps_, most_steps());
     const int64_t most = parts_of(steps_, stretches);
@@ -272,7 +332,7 @@ class Product {
         const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
         if (is_last) prefetch_residual(target(begin + i, panel));
         multiply_panels(
-            scope, lines, {second, coming(panel + at_once, panels.to, i, count, steps)},
+            scope, lines, {second, coming(panel, panels, i, count, steps)},
             {.depth = steps.count * kBlockSide, .lines = part_of_block(sizes_.rows, begin + i)},
             steps.first > 0, block_of(number, panel, i));
         const bool is_line_full = number + 1 == blocks || number + 1 - stored == blocks_at_once();
@@ -296,15 +356,26 @@ class Product {
                      panel_of_second * kBlockSide);
   }
 
-  // Panels of the second factor come while those before them are used: with product i of `count`
-  // that many steps of panel `panel`, if that is before `end`.
-  ComingBytes coming(int64_t panel, int64_t end, int64_t i, int64_t count,
-                     const Steps& steps) const {
+  // Panels of the second factor come while those before them are used: with product i of `count` a
+  // part of what follows `panel`, which is another one of `panels`, the next stretch of the first
+  // ones, or what lies behind them all.
+  ComingBytes coming(int64_t panel, const Range& panels, int64_t i, int64_t count,
+                     Steps steps) const {
     constexpr int64_t kStepBytes = kStepValues * sizeof(uint16_t);
+    panel += panels_at_once();
+    if (panel >= panels.to && steps.first + steps.count < steps_) {
+      panel = panels.from + panel - panels.to;
+      steps.first += steps.count;
+      steps.count = std::min(steps.count, steps_ - steps.first);
+    } else if (panel >= panels.to) {
+      steps.first = 0;
+    }
     const auto part = parts_of(steps.count, count), begin = i * part;
-    if (panel >= end || begin >= steps.count) return {};
+    if (panel >= across_ || begin >= steps.count) return {};
+    // Vectors go through a panel twice or more.
+    const auto times = unit_ == PanelUnit::kTiles ? steps.count - 1 : 2 * steps.count;
     return ComingBytes::of(second_.packed + (panel * steps_ + steps.first + begin) * kStepValues,
-                           std::min(part, steps.count - begin) * kStepBytes, steps.count - 1);
+                           std::min(part, steps.count - begin) * kStepBytes, times);
   }
 
   PanelUnit unit_;

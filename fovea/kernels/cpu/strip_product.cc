@@ -165,12 +165,11 @@ class StripProduct {
     return {to, depth.count};
   }
 
-  // What this thread multiplies after `strip`, if it takes the part that is its own where all
-  // threads take turns.
+  // What this thread multiplies after `strip`, if nobody else takes the part behind this one.
   PackedStrip next_of(int64_t part, int64_t strip, const StripRange& depth) const {
     if (!packed_) return {};
     if (strip + 1 < end_of(part)) return packed_strip(strip + 1, depth);
-    const int64_t deeper = depth.begin + depth.count, next_part = part + at::get_num_threads();
+    const int64_t deeper = depth.begin + depth.count, next_part = part + 1;
     if (deeper < sizes_.depth) return packed_strip(first_of(part), stretch_from(deeper));
     return next_part < down_ * across_ ? packed_strip(first_of(next_part), stretch_from(0))
                                        : PackedStrip();
@@ -207,12 +206,12 @@ class StripProduct {
   }
 
   // The strips of a part: [first_of, end_of).
-  int64_t first_of(int64_t part) const { return strips_ * (part / down_) / across_; }
-  int64_t end_of(int64_t part) const { return strips_ * (part / down_ + 1) / across_; }
+  int64_t first_of(int64_t part) const { return strips_ * (part % across_) / across_; }
+  int64_t end_of(int64_t part) const { return strips_ * (part % across_ + 1) / across_; }
 
   void multiply(int64_t part) const {
     thread_local StripScratch scratch;
-    const int64_t row_part = part % down_, from = first_of(part), to = end_of(part);
+    const int64_t row_part = part / across_, from = first_of(part), to = end_of(part);
     const auto* start = start_of({from, to - from}, scratch);
     // Sums of one stretch are whole, and become bfloat16 a few strips at a time; of several, once
     // all strips have come by for the last time.

@@ -61,11 +61,11 @@ class Table {
   HelperPlace& add_place() { return places_.emplace_back(); }
 
   // The thread's, with helpers at the table.
-  void work_with(uint32_t helpers, c10::function_ref<void()> work) {
+  void work_with(uint32_t helpers, c10::function_ref<void(int64_t)> work) {
     work_ = &work;
     cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     set_state(helpers * kPlace);
-    do_work(work);
+    do_work(work, 0);
     state_.value.fetch_and(kInside);  // no place is left
     wait_for_helpers();
     if (!has_failed_.load(std::memory_order_relaxed)) return;
@@ -78,8 +78,8 @@ class Table {
     set_state(kEnd);
   }
 
-  // A helper's.
-  void help(HelperPlace& place) {
+  // A helper's, which has this number.
+  void help(HelperPlace& place, int64_t number) {
     place.begin();
     for (;;) {
       spin_until([this] { return state_.value.load(std::memory_order_relaxed) >= kPlace; }, kSpin);
@@ -89,7 +89,7 @@ class Table {
         state_.sleep_while(state);
       } else if (state_.value.compare_exchange_weak(state, state - kPlace + 1)) {
         place.arrive(cpu_.load(std::memory_order_relaxed));
-        do_work(*work_);
+        do_work(*work_, number);
         leave(place);
       }
     }
@@ -104,9 +104,9 @@ class Table {
     state_.wake_all();
   }
 
-  void do_work(c10::function_ref<void()> work) {
+  void do_work(c10::function_ref<void(int64_t)> work, int64_t number) {
     try {
-      work();
+      work(number);
     } catch (...) {
       if (!has_failed_.exchange(true)) failure_ = std::current_exception();
     }
@@ -137,7 +137,7 @@ class Table {
   alignas(64) AwaitedWord left_;  // times that the last one has left
   std::atomic<int> cpu_ = -1;     // that the thread was on as it began
   std::atomic<bool> is_ending_ = false, has_failed_ = false;
-  const c10::function_ref<void()>* work_ = nullptr;
+  const c10::function_ref<void(int64_t)>* work_ = nullptr;
   std::exception_ptr failure_;
   std::deque<HelperPlace> places_;
 };
@@ -166,26 +166,26 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  void run(uint32_t helpers, c10::function_ref<void()> work) {
+  void run(uint32_t helpers, c10::function_ref<void(int64_t)> work) {
     if (const int forks = num_forks.load(std::memory_order_relaxed); forks != forks_) {
       forks_ = forks;
       helpers_ = 0;
       table_ = std::make_shared<Table>();
     }
-    for (; helpers_ < helpers; ++helpers_) add_helper();
+    while (helpers_ < helpers) add_helper(++helpers_);
     table_->work_with(helpers, work);
   }
 
  private:
   // Signals are for the threads that the program has made.
-  void add_helper() {
+  void add_helper(int64_t number) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread helper([table = table_, &place = table_->add_place()] {
+    std::thread helper([table = table_, &place = table_->add_place(), number] {
       pthread_setname_np(pthread_self(), "fovea-helper");
       const AtWork here;
-      table->help(place);
+      table->help(place, number);
     });
     helper.detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -214,8 +214,8 @@ bool has_teams() {
   return has;
 }
 
-void run_in_team(int64_t helpers, c10::function_ref<void()> work) {
-  if (helpers == 0 || is_at_work || at::in_parallel_region()) return work();
+void run_in_team(int64_t helpers, c10::function_ref<void(int64_t)> work) {
+  if (helpers == 0 || is_at_work || at::in_parallel_region()) return work(0);
   thread_local Team team;
   const AtWork here;
   team.run(static_cast<uint32_t>(std::min<int64_t>(helpers, 1000)), work);

@@ -23,11 +23,11 @@ namespace fovea::kernels::cpu {
 // unless the environment says otherwise (GOMP_SPINCOUNT, OMP_WAIT_POLICY: the program fovea sets
 // the first), they would take the processors from a team, so OpenMP's threads do all work there.
 
-// Calls work() in this thread, and in up to `helpers` others of its team if they come before this
-// one has ended. Returns when all calls that have begun have ended; what one of them throws is
-// thrown here, the first one's. Within work(), and within a parallel region of libtorch, this
-// thread is alone.
-void run_in_team(int64_t helpers, c10::function_ref<void()> work);
+// Calls work(0) in this thread, and work(number) in up to `helpers` others of its team if they come
+// before this one has ended; a helper's number, from 1 on, is always the same. Returns when all
+// calls that have begun have ended; what one of them throws is thrown here, the first one's. Within
+// work(), and within a parallel region of libtorch, this thread is alone.
+void run_in_team(int64_t helpers, c10::function_ref<void(int64_t)> work);
 
 // Whether the environment lets libtorch's idle threads spin for little time, so that teams work.
 bool has_teams();
