@@ -56,7 +56,9 @@ FOVEA_AVX_VNNI void multiply_vnni256(const Int8Factors& factors, bool adds, int3
   }
   const auto* rows = factors.rows;
   const auto* strip = reinterpret_cast<const __m256i*>(factors.strip);
+  auto coming = factors.coming;
   for (int64_t i = 0; i < factors.groups; ++i, rows += Int8Layout::kGroupBytes, strip += 2) {
+    if (i % kInt8GroupsOfStep == 0) coming.bring<2>();
     const auto first = _mm256_loadu_si256(strip), second = _mm256_loadu_si256(strip + 1);
 #pragma GCC unroll 6
     for (int r = 0; r < kRows256; ++r) {
@@ -82,7 +84,9 @@ FOVEA_AVX512_VNNI void multiply_vnni512(const Int8Factors& factors, bool adds, i
     sum[r][1] = adds ? _mm512_loadu_si512(from + kLanes) : _mm512_setzero_si512();
   }
   const auto *rows = factors.rows, *strip = factors.strip;
+  auto coming = factors.coming;
   for (int64_t i = 0; i < factors.groups; ++i, rows += Int8Layout::kGroupBytes, strip += 128) {
+    if (i % kInt8GroupsOfStep == 0) coming.bring<2>();
     const auto first = _mm512_loadu_si512(strip), second = _mm512_loadu_si512(strip + 64);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows512; ++r) {
@@ -163,7 +167,7 @@ Int8Layout int8_layout(Int8Form form) {
     case Int8Form::kVnni256:
       return {.group = 4, .width = 16, .rows = kRows256, .depth = 4};
     case Int8Form::kVnni512:
-      return {.group = 4, .width = 32, .rows = kRows512, .depth = 4};
+      return {.group = 4, .width = 32, .rows = kRows512, .depth = 4, .most_depth = 768};
     case Int8Form::kTiles:
       return {.group = 4, .width = 32, .rows = 2 * kInt8TileRows, .depth = kInt8TileDepth};
   }

@@ -87,6 +87,9 @@ struct Int8StripOrder {
   const int32_t* shifts;  // [width] what sums begin with for the others
 };
 
+// Groups of a step of what comes with a block: the depth of a tile.
+inline constexpr int64_t kInt8GroupsOfStep = 16;
+
 // sums: [rows, width] = (adds ? sums : 0) + the product of a whole block of rows, `stride` bytes
 // apart, and a strip, both of `groups` groups, at a cache line, a multiple of the layout's depth.
 struct Int8Factors {
@@ -96,7 +99,7 @@ struct Int8Factors {
   int64_t groups;
   int64_t wanted_rows;  // of the block; sums of the others may be anything
   Int8StripOrder order = {};
-  ComingBytes coming = {};  // steps are of a tile's depth; other forms leave it to the processor
+  ComingBytes coming = {};  // pairs leave it to the processor
 };
 void multiply_int8_block(const Int8Scope& scope, const Int8Factors& factors, bool adds,
                          int32_t* sums);

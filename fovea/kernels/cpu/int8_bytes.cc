@@ -114,8 +114,10 @@ FOVEA_AVX2 void multiply_int8_bytes(const Int8Factors& factors, bool adds, int32
     }
   }
   const auto* strip = reinterpret_cast<const __m256i*>(factors.strip);
+  auto coming = factors.coming;
   int64_t i = 0;
   for (; i < order.num_fitting; ++i, strip += 2) {
+    if (i % kInt8GroupsOfStep == 0) coming.bring<2>();
     add_fitting_group(block, factors.rows + order.places[i], factors.stride,
                       _mm256_loadu_si256(strip), _mm256_loadu_si256(strip + 1));
   }

@@ -152,7 +152,7 @@ class Int8Product {
     const auto* packed =
         weight_.strips.data() + (strip * weight_.groups + stretch.begin) * group_bytes();
     const int64_t bytes = stretch.count * group_bytes();
-    const int64_t steps = parts_of(stretch.count * layout_.group, kInt8TileDepth);
+    const int64_t steps = parts_of(stretch.count, kInt8GroupsOfStep);
     const auto finish = [&](int64_t r) {
       finish_rows({sums + r * layout_.width, layout_.width, rows_.data() + begin + r,
                    std::min(layout_.rows, count - r)},

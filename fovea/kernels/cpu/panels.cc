@@ -31,7 +31,7 @@ FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
 // brings.
 template <int kLines, bool kIsWhole, bool kIsPacked>
 FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second, int64_t depth,
-                                        bool adds, float* block) {
+                                        bool adds, ComingBytes coming, float* block) {
   // Known to the compiler where lines are packed: those products took longer otherwise.
   const int64_t stride = kIsPacked ? kBlockSide : first.stride;
   const int64_t step = kIsPacked ? kStepValues : first.step;
@@ -47,6 +47,7 @@ FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second
     for (int64_t i = ahead; i < 2 * ahead; ++i) {
       prefetch_ahead<3>(first.data, i * stride);
     }
+    coming.bring<2>();
     for (int64_t pair = 0; pair < values; pair += 2) {
       const auto b0 = load_bfloat16(second + 16 * pair);
       const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
@@ -96,16 +97,18 @@ auto* lines_function(const PanelLines& first, const PanelExtent& extent) {
   return is_packed ? multiply_lines<kLines, false, true> : multiply_lines<kLines, false, false>;
 }
 
-void multiply_panels_in_vectors(const PanelLines& first, const uint16_t* second,
+void multiply_panels_in_vectors(const PanelLines& first, const SecondPanel& second,
                                 const PanelExtent& extent, bool adds, float* block) {
   constexpr int kMany = 12, kFew = kLinesAtOnce;
   const auto many = lines_function<kMany>(first, extent), few = lines_function<kFew>(first, extent);
   const int64_t lines = (extent.lines + kFew - 1) / kFew * kFew;  // a block has room for them
+  auto coming = second.coming;
   for (int64_t line = 0; line < lines;) {
     const auto left = lines - line;
     const bool takes_many = left >= kMany + kFew || left == kMany;
-    (takes_many ? many : few)({first.data + line * first.stride, first.stride, first.step}, second,
-                              extent.depth, adds, block + line * kBlockSide);
+    (takes_many ? many : few)({first.data + line * first.stride, first.stride, first.step},
+                              second.data, extent.depth, adds, coming, block + line * kBlockSide);
+    coming.pass(num_blocks(extent.depth));
     line += takes_many ? kMany : kFew;
   }
 }
@@ -192,7 +195,7 @@ void refuse_panels() {
 
 namespace {
 
-void multiply_panels_in_vectors(const PanelLines&, const uint16_t*, const PanelExtent&, bool,
+void multiply_panels_in_vectors(const PanelLines&, const SecondPanel&, const PanelExtent&, bool,
                                 float*) {
   refuse_panels();
 }
@@ -221,21 +224,11 @@ void prefetch_residual(const BlockTarget& to) {
 
 PanelUnit best_panel_unit() { return has_amx() ? PanelUnit::kTiles : PanelUnit::kVectors; }
 
-namespace {
-
-// Blocks take so long in vectors that what comes may do so at once.
-void bring_all(ComingBytes coming, int64_t steps) {
-  for (int64_t step = 1; step < steps; ++step) coming.bring<2>();
-}
-
-}  // namespace
-
 void multiply_panels(const PanelScope& scope, const PanelLines& first, const SecondPanel& second,
                      const PanelExtent& extent, bool adds, float* block) {
   switch (scope.unit()) {
     case PanelUnit::kVectors:
-      bring_all(second.coming, num_blocks(extent.depth));
-      return multiply_panels_in_vectors(first, second.data, extent, adds, block);
+      return multiply_panels_in_vectors(first, second, extent, adds, block);
     case PanelUnit::kTiles:
       return multiply_panels_in_tiles(first, second, extent, adds, block);
   }

@@ -115,7 +115,6 @@ namespace {
 template <bool kHasBelow>
 FOVEA_AMX_INT8 void multiply_codes(const Int8Factors& factors, bool adds, int32_t* sums) {
   constexpr int64_t kSide = 32, kStripRow = 4 * kSide, kSumsRow = 4 * kSide;
-  constexpr int64_t kTileGroups = kInt8TileDepth / 4;
   __asm__ volatile("" ::: "memory");  // as above
   int32_t* const below = sums + kInt8TileRows * kSide;
   const auto* rows = factors.rows;
@@ -138,10 +137,10 @@ FOVEA_AMX_INT8 void multiply_codes(const Int8Factors& factors, bool adds, int32_
   _tile_loadd(6, strip, kStripRow);
   _tile_loadd(7, strip + kTileRowBytes, kStripRow);
   if constexpr (kHasBelow) _tile_loadd(5, second, stride);
-  for (int64_t left = factors.groups - kTileGroups; left > 0; left -= kTileGroups) {
+  for (int64_t left = factors.groups - kInt8GroupsOfStep; left > 0; left -= kInt8GroupsOfStep) {
     rows += kInt8TileDepth;
     second += kInt8TileDepth;
-    strip += kTileGroups * kStripRow;
+    strip += kInt8GroupsOfStep * kStripRow;
     _tile_dpbusd(0, 4, 6);
     if constexpr (kHasBelow) _tile_dpbusd(2, 5, 6);
     _tile_loadd(6, strip, kStripRow);

@@ -19,7 +19,8 @@ void multiply_panels_in_tiles(const PanelLines& first, const SecondPanel& second
 
 // multiply_int8_block (int8_blocks.h) of processors that have AMX with 8-bit integers: 32 rows of
 // codes and a strip of 32 columns, a multiple of a tile's depth.
-inline constexpr int64_t kInt8TileRows = 16, kInt8TileDepth = 64;
+inline constexpr int64_t kInt8TileRows = 16,
+                         kInt8TileDepth = kInt8GroupsOfStep * Int8Layout::kGroupBytes;
 void multiply_int8_in_tiles(const Int8Factors& factors, bool adds, int32_t* sums);
 
 }  // namespace fovea::kernels::cpu
