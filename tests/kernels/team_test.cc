@@ -36,47 +36,49 @@ TEST(TeamTest, DoesEachPieceOnce) {
   }
 }
 
-// Items by who took them, where a thread and its only helper are there from the beginning and one
-// of them stays at its first piece until the other one finds nothing left.
+// Items by who took them, where of a thread and its only helper one takes the first piece and stays
+// at it until the other one finds nothing left.
 struct Taken {
   std::vector<int64_t> by_thread, by_helper;
 };
 Taken taken_while(bool helper_is_slow, int64_t count, int64_t least, int64_t most) {
   Taken taken;
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
   Pieces pieces(count, least, most);
-  std::atomic<int> inside = 0, done = 0;
+  at::set_num_threads(before);
+  std::atomic<bool> has_begun = false, is_done = false;
+  const auto wait_for = [](const std::atomic<bool>& event) {
+    while (!event) std::this_thread::yield();
+  };
   const auto work = [&](int64_t number) {
     auto& mine = number == 0 ? taken.by_thread : taken.by_helper;
     const bool is_slow = (number == 1) == helper_is_slow;
-    inside += 1;
-    while (inside < 2) std::this_thread::yield();
+    if (!is_slow) wait_for(has_begun);
     pieces.take(number, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) mine.push_back(i);
-      while (is_slow && done == 0) std::this_thread::yield();
+      has_begun = true;
+      if (is_slow) wait_for(is_done);
     });
-    done += 1;
+    is_done = true;
   };
   std::thread([&] { run_in_team(1, work); }).join();  // a team of its own
   return taken;
 }
 
-// Whoever begins at the same time as the other one has the items of its own section first.
 TEST(TeamTest, EachThreadHasItsSectionAndThenTheOthers) {
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
   for (const bool helper_is_slow : {false, true}) {
     const auto [by_thread, by_helper] = taken_while(helper_is_slow, 40, /*least=*/4, /*most=*/8);
     const auto& slow = helper_is_slow ? by_helper : by_thread;
     const auto& fast = helper_is_slow ? by_thread : by_helper;
     const int64_t own = helper_is_slow ? 0 : 20, of_other = 20 - own;
-    EXPECT_EQ(slow.size(), 8) << "its first piece, for which the rest takes place";
+    ASSERT_EQ(slow.size(), 8) << "its first piece, for which the rest takes place";
     EXPECT_EQ(slow.front(), of_other);
     ASSERT_EQ(fast.size(), 32);
     EXPECT_EQ(fast.front(), own);
     EXPECT_EQ(fast[19], own + 19) << "its own section comes first, in order";
     EXPECT_EQ(fast[20], of_other + 8) << "then what the other one has left";
   }
-  at::set_num_threads(before);
 }
 
 TEST(TeamTest, OneThreadTakesAllSectionsInOrder) {
