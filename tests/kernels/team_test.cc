@@ -88,6 +88,7 @@ TEST(TeamTest, OneThreadTakesAllSectionsInOrder) {
     pieces.take(0, [&](int64_t begin, int64_t end) {
       EXPECT_EQ(begin, next);
       EXPECT_LE(end - begin, 8);
+      EXPECT_TRUE((end - begin) % 4 == 0 || end == count);
       next = end;
     });
     EXPECT_EQ(next, count);
