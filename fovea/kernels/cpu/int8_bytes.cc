@@ -122,6 +122,7 @@ FOVEA_AVX2 void multiply_int8_bytes(const Int8Factors& factors, bool adds, int32
                       _mm256_loadu_si256(strip), _mm256_loadu_si256(strip + 1));
   }
   for (; i < factors.groups; ++i, strip += 2) {
+    if (i % kInt8GroupsOfStep == 0) coming.bring<2>();
     add_other_group(block, factors.rows + order.places[i], factors.stride,
                     _mm256_loadu_si256(strip), _mm256_loadu_si256(strip + 1));
   }

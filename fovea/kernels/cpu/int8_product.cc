@@ -123,7 +123,7 @@ class Int8Product {
                             int64_t steps) const {
     const auto* next = stretch + bytes;
     const auto* end = weight_.strips.data() + strips_ * weight_.groups * group_bytes();
-    return ComingBytes::of(next, parts_of(std::min<int64_t>(bytes, end - next), blocks), steps - 1);
+    return ComingBytes::of(next, parts_of(std::min<int64_t>(bytes, end - next), blocks), steps);
   }
   int64_t group_bytes() const { return layout_.width * Int8Layout::kGroupBytes; }
 
@@ -152,14 +152,15 @@ class Int8Product {
     const auto* packed =
         weight_.strips.data() + (strip * weight_.groups + stretch.begin) * group_bytes();
     const int64_t bytes = stretch.count * group_bytes();
-    const int64_t steps = parts_of(stretch.count, kInt8GroupsOfStep);
+    // Tiles bring it between steps.
+    const int64_t steps = parts_of(stretch.count, kInt8GroupsOfStep) - (is_in_tiles() ? 1 : 0);
     const auto finish = [&](int64_t r) {
       finish_rows({sums + r * layout_.width, layout_.width, rows_.data() + begin + r,
                    std::min(layout_.rows, count - r)},
                   columns, results_.part(begin + r, column));
     };
     auto coming = coming_behind(packed, bytes, parts_of(count, layout_.rows), steps);
-    for (int64_t r = 0; r < count; r += layout_.rows, coming.pass(steps - 1)) {
+    for (int64_t r = 0; r < count; r += layout_.rows, coming.pass(steps)) {
       if (is_last) prefetch(results_.part(begin + r, column), std::min(layout_.rows, count - r));
       multiply_int8_block(scope,
                           {.rows = rows + r * codes_stride_,

@@ -54,16 +54,16 @@ constexpr int64_t kMostCachedValues = int64_t{1} << 19, kMostCachedOfTiles = int
 BlockTarget target_of(PanelUnit unit, const Bfloat16Result& result, const ProductSizes& sizes,
                       int64_t row, int64_t column) {
   const auto most_cached = unit == PanelUnit::kTiles ? kMostCachedOfTiles : kMostCachedValues;
-  return {.data = result.data + row * result.stride + column,
-          .stride = result.stride,
+  const auto part = result.part(row, column);
+  return {.data = part.data,
+          .stride = part.stride,
           .rows = std::min(kBlockSide, sizes.rows - row),
           .columns = std::min(kBlockSide, sizes.columns - column),
-          .bias = result.bias ? result.bias + column : nullptr,
-          .residual =
-              result.residual ? result.residual + row * result.residual_stride + column : nullptr,
-          .residual_stride = result.residual_stride,
+          .bias = part.bias,
+          .residual = part.residual,
+          .residual_stride = part.residual_stride,
           .is_streamed = sizes.rows * sizes.columns > most_cached,
-          .gelu = result.gelu ? result.gelu + row * result.stride + column : nullptr};
+          .gelu = part.gelu};
 }
 
 FloatBlockTarget target_of(PanelUnit /*unit*/, const FloatResult& result, const ProductSizes& sizes,
@@ -71,8 +71,7 @@ FloatBlockTarget target_of(PanelUnit /*unit*/, const FloatResult& result, const 
   const auto height = std::min(kBlockSide, sizes.rows - row);
   const auto width = std::min(kBlockSide, sizes.columns - column);
   const bool is_turned = result.is_transposed;
-  return {.data = result.data +
-                  (is_turned ? column * result.stride + row : row * result.stride + column),
+  return {.data = result.part(row, column).data,
           .stride = result.stride,
           .rows = is_turned ? width : height,
           .columns = is_turned ? height : width,
@@ -81,17 +80,6 @@ FloatBlockTarget target_of(PanelUnit /*unit*/, const FloatResult& result, const 
 }
 
 void prefetch_residual(const FloatBlockTarget&) {}  // has none
-
-Bfloat16Result from_row(Bfloat16Result result, int64_t row) {
-  result.data += row * result.stride;
-  if (result.residual) result.residual += row * result.residual_stride;
-  if (result.gelu) result.gelu += row * result.stride;
-  return result;
-}
-FloatResult from_row(FloatResult result, int64_t row) {
-  result.data += row * (result.is_transposed ? 1 : result.stride);
-  return result;
-}
 
 // Of the values or lines of block `block`, of `size` in all.
 int64_t part_of_block(int64_t size, int64_t block) {
@@ -168,7 +156,7 @@ class Product {
     some.first_.data += row * first_.stride;
     some.sizes_.rows = std::min(count, sizes_.rows - row);
     some.down_ = num_blocks(some.sizes_.rows);
-    some.result_ = from_row(result_, row);
+    some.result_ = result_.part(row, 0);
     return some;
   }
 
@@ -372,7 +360,7 @@ class Product {
     }
     const auto part = parts_of(steps.count, count), begin = i * part;
     if (panel >= across_ || begin >= steps.count) return {};
-    // Vectors go through a panel twice or more.
+    // Vectors go through a panel twice or more for all but a last block of few lines.
     const auto times = unit_ == PanelUnit::kTiles ? steps.count - 1 : 2 * steps.count;
     return ComingBytes::of(second_.packed + (panel * steps_ + steps.first + begin) * kStepValues,
                            std::min(part, steps.count - begin) * kStepBytes, times);

@@ -15,6 +15,14 @@ struct FloatResult {
   int64_t stride;
   bool is_transposed = false;
   float* row_sums = nullptr;  // [rows]: the first factor's sums over depth, where they are wanted
+
+  // What is from `row` and `column` on.
+  FloatResult part(int64_t row, int64_t column) const {
+    auto some = *this;
+    some.data += is_transposed ? column * stride + row : row * stride + column;
+    if (row_sums) some.row_sums += row;
+    return some;
+  }
 };
 
 // All of this needs has_panel_products().

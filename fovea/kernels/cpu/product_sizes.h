@@ -19,6 +19,16 @@ struct Bfloat16Result {
   int64_t residual_stride = 0;
   // Becomes GELU of what data becomes; lies as that does, and may be it. Null: not wanted.
   uint16_t* gelu = nullptr;
+
+  // What is from `row` and `column` on.
+  Bfloat16Result part(int64_t row, int64_t column) const {
+    auto some = *this;
+    some.data += row * stride + column;
+    if (bias) some.bias += column;
+    if (residual) some.residual += row * residual_stride + column;
+    if (gelu) some.gelu += row * stride + column;
+    return some;
+  }
 };
 
 // In how many parts of `most` at most.

@@ -18,7 +18,7 @@ namespace fovea::kernels::cpu {
 // written comes from its caches. So [0, count) has as many sections as there are threads, and
 // thread i takes the pieces of section i: of the same rows in kernel after kernel, where items are
 // counted by rows first. Whoever is done takes what is left of the others' sections. One image of
-// ViT-S took 1.01 to 1.09 times as long without.
+// ViT-S in bfloat16 took 1.02 to 1.06 times as long without.
 
 // [0, count) in ranges of `most` items at most and of fewer towards the end of a section, but
 // multiples of `least`, as sections are: all but the rest. As several threads take them.

@@ -244,11 +244,8 @@ class StripProduct {
   // A part's sums, while they are in the caches.
   void round_sums(int64_t row_part, const ScratchSums& sums) const {
     const int64_t begin = row_part * rows_, column = sums.columns.begin;
-    auto to = *rounded_;
-    to.data += begin * to.stride + column;
-    if (to.residual) to.residual += begin * to.residual_stride + column;
-    if (to.gelu) to.gelu += begin * to.stride + column;
-    round_rows(sums.data, std::min(rows_, sizes_.rows - begin), sums.columns.count, to);
+    round_rows(sums.data, std::min(rows_, sizes_.rows - begin), sums.columns.count,
+               rounded_->part(begin, column));
   }
 
   FloatFactor first_, second_;
