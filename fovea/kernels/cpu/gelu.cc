@@ -1,7 +1,5 @@
 #include "fovea/kernels/cpu/gelu.h"
 
-#include <numbers>
-
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512_gelu.h"
 
@@ -9,19 +7,6 @@
 
 FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
-namespace {
-
-FOVEA_AVX512 inline __m512 derivative_of(__m512 x, const GeluTail& tail) {
-  const auto is_positive = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GE_OQ);
-  const auto below = _mm512_mask_sub_ps(tail.below, is_positive, _mm512_set1_ps(1.0f), tail.below);
-  constexpr auto kDensityAt0 = std::numbers::inv_sqrtpi_v<float> / std::numbers::sqrt2_v<float>;
-  constexpr float kHalfLog2OfE = std::numbers::log2e_v<float> / 2;
-  const auto power = short_exp2(
-      tail.is_within, _mm512_mul_ps(_mm512_mul_ps(tail.a, tail.a), _mm512_set1_ps(-kHalfLog2OfE)));
-  return _mm512_fmadd_ps(_mm512_mul_ps(x, _mm512_set1_ps(kDensityAt0)), power, below);
-}
-
-}  // namespace
 
 FOVEA_AVX512 void gelu(const uint16_t* x, int64_t count, uint16_t* y) {
   const bool is_streamed = goes_past_caches(y, count);
@@ -44,12 +29,12 @@ FOVEA_AVX512 inline void differentiate(const uint16_t* dy, const uint16_t* x, in
     const auto values = _mm512_maskz_loadu_epi16(mask, x + i);
     const auto given = _mm512_maskz_loadu_epi16(mask, dy + i);
     const auto low = widen_half(values, 0), high = widen_half(values, 1);
-    const auto low_tail = gelu_tail(low), high_tail = gelu_tail(high);
-    const auto dlow = _mm512_mul_ps(widen_half(given, 0), derivative_of(low, low_tail));
-    const auto dhigh = _mm512_mul_ps(widen_half(given, 1), derivative_of(high, high_tail));
+    const auto low_at = gelu_pieces(low), high_at = gelu_pieces(high);
+    const auto dlow = _mm512_mul_ps(widen_half(given, 0), gelu_derivative_of(low, low_at));
+    const auto dhigh = _mm512_mul_ps(widen_half(given, 1), gelu_derivative_of(high, high_at));
     store(round_to_bfloat16(dlow, dhigh), mask, is_streamed, dx + i);
     if (!y) continue;
-    store(round_to_bfloat16(gelu_of(low, low_tail), gelu_of(high, high_tail)), mask, is_y_streamed,
+    store(round_to_bfloat16(gelu_of(low, low_at), gelu_of(high, high_at)), mask, is_y_streamed,
           y + i);
   }
   _mm_sfence();

@@ -15,56 +15,67 @@ namespace fovea::kernels::cpu {
 namespace {
 
 constexpr int64_t kLanes = 16, kWidth = 2 * kLanes, kCodes = 4 * kLanes;
+constexpr uint16_t kSign = 0x8000;
 
-// From the least to the largest value, 0 among them; nothing where one is not finite. Bits of
-// bfloat16 with all but the sign turned over where that is set are integers in the order of
-// the values, with what is not finite at both ends.
-FOVEA_AVX512 inline std::optional<Int8Range> range_of_row(const uint16_t* x, int64_t depth) {
-  const auto but_sign = _mm512_set1_epi16(0x7FFF);
-  auto least = _mm512_setzero_si512(), largest = _mm512_setzero_si512();
-  for (int64_t i = 0; i < depth; i += kWidth) {
-    const auto bits = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
-    const auto turned = _mm512_and_si512(_mm512_srai_epi16(bits, 15), but_sign);
-    const auto places = _mm512_xor_si512(bits, turned);
-    least = _mm512_min_epi16(least, places);
-    largest = _mm512_max_epi16(largest, places);
-  }
-  alignas(64) int16_t lows[kWidth], highs[kWidth];
-  _mm512_store_si512(lows, least);
-  _mm512_store_si512(highs, largest);
-  const int16_t low = *std::min_element(lows, lows + kWidth);
-  const int16_t high = *std::max_element(highs, highs + kWidth);
-  constexpr int16_t kInfinity = 0x7F80;
-  if (high >= kInfinity || low <= ~kInfinity) return std::nullopt;
-  const int16_t low_bits = low < 0 ? low ^ 0x7FFF : low;
-  return Int8Range{float_of_bits(static_cast<uint16_t>(low_bits)),
-                   float_of_bits(static_cast<uint16_t>(high))};
+// The largest of 32 unsigned values.
+FOVEA_AVX512 inline uint16_t largest_of(__m512i values) {
+  const auto half =
+      _mm256_max_epu16(_mm512_castsi512_si256(values), _mm512_extracti64x4_epi64(values, 1));
+  const auto quarter =
+      _mm_max_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  const auto least = _mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi16(-1)));
+  return static_cast<uint16_t>(~_mm_cvtsi128_si32(least));
 }
 
-// Codes of 64 values, held to -255 to 255 steps before the zero is added.
+// From the least to the largest value, 0 among them; nothing where one is not finite. Among bits of
+// bfloat16 the largest signed number is the largest value, if there is one above 0, and the largest
+// unsigned one the least, if there is one below 0; what is not finite is beyond the finite ones.
+FOVEA_AVX512 inline std::optional<Int8Range> range_of_row(const uint16_t* x, int64_t depth) {
+  auto highs = _mm512_setzero_si512(), lows = _mm512_set1_epi16(static_cast<int16_t>(kSign));
+  for (int64_t i = 0; i < depth; i += kWidth) {
+    const auto bits = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
+    highs = _mm512_max_epi16(highs, bits);
+    lows = _mm512_max_epu16(lows, bits);
+  }
+  const auto high = largest_of(highs), low = largest_of(lows);
+  constexpr uint16_t kInfinity = 0x7F80;
+  if (high >= kInfinity || (low & ~kSign) >= kInfinity) return std::nullopt;
+  return Int8Range{float_of_bits(low), float_of_bits(high)};
+}
+
+// Codes of 64 values. Of a given range they are held to 255 steps at most before the zero is added;
+// below, the sums that become codes end at 0.
 struct CodeWriter {
+  bool is_given;
   __m512 factor;
   __m512i zero;
-  // Packing goes by quarters of its operands: what is packed of four vectors lies in this order.
-  __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  // Packing goes by quarters of its operands.
+  __m512i order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
 
-  FOVEA_AVX512 explicit CodeWriter(const Int8Row& row)
-      : factor(_mm512_set1_ps(row.scale > 0 ? 1 / row.scale : 0)),
+  FOVEA_AVX512 CodeWriter(const Int8Row& row, bool of_given_range)
+      : is_given(of_given_range),
+        factor(_mm512_set1_ps(row.scale > 0 ? 1 / row.scale : 0)),
         zero(_mm512_set1_epi16(static_cast<int16_t>(row.zero))) {}
 
-  FOVEA_AVX512 __m512i steps(__m512 values) const {
-    const auto most = _mm512_set1_ps(255);
-    const auto held = _mm512_max_ps(_mm512_mul_ps(values, factor), _mm512_set1_ps(-255));
-    return _mm512_cvtps_epi32(_mm512_min_ps(held, most));
+  FOVEA_AVX512_INLINE __m512i steps(__m512i values) const {
+    auto exact = _mm512_mul_ps(_mm512_castsi512_ps(values), factor);
+    if (is_given) {
+      exact = _mm512_min_ps(_mm512_max_ps(exact, _mm512_set1_ps(-255)), _mm512_set1_ps(255));
+    }
+    return _mm512_cvtps_epi32(exact);
   }
-  // Of 32 values, in 16 bits.
-  FOVEA_AVX512 __m512i shifted(__m512i values) const {
-    return _mm512_add_epi16(
-        _mm512_packs_epi32(steps(widen_half(values, 0)), steps(widen_half(values, 1))), zero);
+  // Of 32 values, in 16 bits. Of each two of them the second one is widened where it lies.
+  FOVEA_AVX512_INLINE __m512i shifted(__m512i values) const {
+    const auto evens = steps(_mm512_slli_epi32(values, 16));
+    const auto odds = steps(_mm512_and_si512(values, _mm512_set1_epi32(~0xFFFF)));
+    return _mm512_add_epi16(_mm512_mask_blend_epi16(kOdds, evens, _mm512_slli_epi32(odds, 16)),
+                            zero);
   }
-  FOVEA_AVX512 __m512i of(__m512i first, __m512i second) const {
-    return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(shifted(first), shifted(second)));
+  FOVEA_AVX512_INLINE __m512i of(__m512i first, __m512i second) const {
+    return _mm512_permutexvar_epi64(order, _mm512_packus_epi16(shifted(first), shifted(second)));
   }
+
+  static constexpr __mmask32 kOdds = 0xAAAAAAAA;
 };
 
 // What 16 columns make of a row's sums. No multiplication is fused with an addition (see
@@ -112,9 +123,8 @@ FOVEA_AVX512 void finish_columns(const Int8Sums& sums, const Int8Columns& column
       _mm512_mask_storeu_epi16(results.data + place, mask, round_to_bfloat16(low, high));
     }
     if (!results.gelu) continue;
-    _mm512_mask_storeu_epi16(
-        results.gelu + place, mask,
-        round_to_bfloat16(gelu_of(low, gelu_tail(low)), gelu_of(high, gelu_tail(high))));
+    _mm512_mask_storeu_epi16(results.gelu + place, mask,
+                             round_to_bfloat16(gelu_of(low), gelu_of(high)));
   }
 }
 
@@ -128,7 +138,7 @@ FOVEA_AVX512 Int8Row quantize_row_in_avx512(const uint16_t* x, int64_t depth, co
     return kNoInt8Row;
   }
   const auto row = given ? *given : int8_row(*range);
-  const CodeWriter writer(row);
+  const CodeWriter writer(row, given != nullptr);
   for (int64_t i = 0; i < depth; i += kCodes) {
     const auto first = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
     const auto second = _mm512_maskz_loadu_epi16(first_values(depth - i - kWidth), x + i + kWidth);
