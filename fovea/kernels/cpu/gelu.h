@@ -11,8 +11,8 @@ namespace fovea::kernels::cpu {
 void gelu(const float* x, int64_t count, float* y);
 
 // Of bfloat16, whose values are their 16-bit patterns, computed in float32 and rounded once, on a
-// processor with AVX-512 BF16: before rounding at most 8e-7 from it, and 1e-3 of it, a quarter of what
-// rounding makes, down to x = -5.7. Below it is 0, in place of -7e-8 and less.
+// processor with AVX-512 BF16: before rounding at most 8e-7 from it, and 1e-3 of it, a quarter of
+// what rounding makes, down to x = -5.7. Below it is 0, in place of -7e-8 and less.
 void gelu(const uint16_t* x, int64_t count, uint16_t* y);
 
 // dx = dy (Phi(x) + x phi(x)).
