@@ -73,8 +73,8 @@ void copy_all(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>
 }
 
 bool have_same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.is_contiguous() &&
+         b.is_contiguous() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
 }  // namespace
@@ -217,36 +217,49 @@ bool RecordedPass::are_constant(const std::vector<at::Tensor>& tensors) const {
   });
 }
 
-std::unique_ptr<RecordedPass> RecordedPass::record(const at::Tensor& input, Forward forward,
-                                                   std::string* why_not) {
+RecordedPass::Recording RecordedPass::record(const at::Tensor& input, Forward forward) {
   FOVEA_CHECK(input.is_cpu() && input.is_floating_point() && !at::GradMode::is_enabled(),
               "a pass that is recorded has an input of numbers on the CPU, and no gradients");
+  if (!can_be_recorded()) {
+    return {forward(input), nullptr, "a build without NDEBUG cannot see libtorch's operators"};
+  }
   std::unique_ptr<RecordedPass> pass(new RecordedPass);
-  const auto refuse = [&](const std::string& why) {
-    if (why_not) *why_not = why;
-    return nullptr;
-  };
-  if (!can_be_recorded()) return refuse("a build without NDEBUG cannot see libtorch's operators");
   {
     const CpuMemoryPoolScope in_pool(pass->pool_.get());
     pass->input_ = at::empty(input.sizes(), input.options());
     pass->input_.copy_(input);
   }
+  std::string why_not;
   {
     const RecordingScope scope(*pass);
     pass->output_ = forward(pass->input_);
-    if (!scope.why_not().empty()) return refuse(scope.why_not());
+    why_not = scope.why_not();
   }
-  if (!pass->output_.is_contiguous()) return refuse("its result is a view");
-  const auto other = at::arange(input.numel(), input.options().dtype(at::kFloat))
-                         .sin_()
-                         .view(input.sizes())
-                         .to(input.scalar_type());
-  if (!have_same_bits(pass->replay(other), forward(other))) return refuse("it is not all noted");
-  return pass;
+  auto result = pass->output_.clone();  // the pool ends with the pass
+  if (why_not.empty() && !pass->output_.is_contiguous()) why_not = "its result is a view";
+  if (!why_not.empty()) pass.reset();
+  return {std::move(result), std::move(pass), std::move(why_not)};
+}
+
+at::Tensor RecordedPass::confirm(const at::Tensor& input, Forward forward) {
+  auto result = forward(input);
+  // Of the values that were recorded an old result is the right one.
+  const bool is_other = !have_same_bits(input.contiguous(), input_);
+  const auto other = is_other ? input
+                              : at::arange(input.numel(), input.options().dtype(at::kFloat))
+                                    .sin_()
+                                    .view(input.sizes())
+                                    .to(input.scalar_type());
+  is_confirmed_ = have_same_bits(do_again(other), is_other ? result : forward(other));
+  return result;
 }
 
 at::Tensor RecordedPass::replay(const at::Tensor& input) const {
+  FOVEA_CHECK(is_confirmed_, "a recorded pass is confirmed before it is replayed");
+  return do_again(input);
+}
+
+at::Tensor RecordedPass::do_again(const at::Tensor& input) const {
   const at::NoGradGuard no_grad;
   input_.copy_(input);
   for (const auto& step : steps_) step();

@@ -12,7 +12,9 @@
 //
 // What cannot be done again is refused: what reads values on the way, and what other threads do
 // with libtorch. And what nobody noted would give old values without a word; so a recorded pass is
-// compared to the bit with an ordinary one, on an input of other values, before it is used.
+// compared to the bit with an ordinary one, on an input of other values, before it is used. Whoever
+// asks meanwhile gets what was made for him on the way: recording takes no pass more than he asked
+// for, and confirming one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,16 +39,21 @@ class RecordedPass {
   // Not in a build without NDEBUG.
   static bool can_be_recorded();
 
-  // What forward does with such an input; null where it cannot be done again, which why_not then
-  // says, if it is given. Takes some passes. Throws what forward throws.
-  static std::unique_ptr<RecordedPass> record(const at::Tensor& input, Forward forward,
-                                              std::string* why_not = nullptr);
+  struct Recording;
+  // forward(input), and what it does with such an input, not confirmed yet. Throws what forward
+  // throws.
+  static Recording record(const at::Tensor& input, Forward forward);
   ~RecordedPass();
   RecordedPass(const RecordedPass&) = delete;
   RecordedPass& operator=(const RecordedPass&) = delete;
 
+  // forward(input), as the pass that was recorded: confirmed where it can be done again. input: of
+  // the shape and dtype that were recorded. Throws what forward throws, and is not confirmed then.
+  at::Tensor confirm(const at::Tensor& input, Forward forward);
+  bool is_confirmed() const { return is_confirmed_; }
+
   // input: of the shape that was recorded, in any dtype that is cast to its dtype -> what forward
-  // makes of it, to the bit. One thread at a time.
+  // makes of it, to the bit, of a pass that is confirmed. One thread at a time.
   at::Tensor replay(const at::Tensor& input) const;
 
   // Whether the weights are as they were, and nobody watches them: else replay is of the old ones.
@@ -64,6 +71,7 @@ class RecordedPass {
   };
 
   RecordedPass();
+  at::Tensor do_again(const at::Tensor& input) const;
   bool has_pool() const;
   void hold(const std::vector<at::Tensor>& tensors);
   bool are_constant(const std::vector<at::Tensor>& tensors) const;
@@ -75,6 +83,13 @@ class RecordedPass {
   std::vector<at::Tensor> constants_;
   std::vector<at::Tensor> held_;  // where the allocator knows no pools
   int64_t arrangement_;
+  bool is_confirmed_ = false;
+};
+
+struct RecordedPass::Recording {
+  at::Tensor result;
+  std::unique_ptr<RecordedPass> pass;  // null where it cannot be done again
+  std::string why_not;                 // then
 };
 
 // What kernels tell of the pass that their thread records.

@@ -62,23 +62,45 @@ void RecordedForward::keep_new(const Key& key, Pass pass) {
 
 void RecordedForward::give_back(const Key& key, Pass pass) {
   const std::lock_guard lock(mutex_);
-  shapes_.at(key).idle.push_back(std::move(pass));
+  auto& shape = shapes_.at(key);
+  if (pass->is_confirmed()) return shape.idle.push_back(std::move(pass));
+  bytes_ -= pass->bytes();
+  shape.can_be_recorded = false;
 }
+
+// Of a pass that is taken, until the end of a scope, also by an error.
+class RecordedForward::Loan {
+ public:
+  Loan(RecordedForward& owner, const Key& key, Pass pass)
+      : owner_(owner), key_(key), pass_(std::move(pass)) {}
+  ~Loan() { owner_.give_back(key_, std::move(pass_)); }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  kernels::RecordedPass& pass() const { return *pass_; }
+
+ private:
+  RecordedForward& owner_;
+  const Key& key_;
+  Pass pass_;
+};
 
 at::Tensor RecordedForward::run(const at::Tensor& input, at::ScalarType dtype,
                                 kernels::RecordedPass::Forward forward) {
-  const auto run_as_it_comes = [&] { return forward(input.to(dtype)); };
   if (!input.is_cpu() || at::GradMode::is_enabled() || c10::InferenceMode::is_enabled() ||
       is_watched()) {
-    return run_as_it_comes();
+    return forward(input.to(dtype));
   }
   const Key key(input.sizes().vec(), dtype, at::get_num_threads());
   auto taken = take(key);
-  if (taken.is_wanted) keep_new(key, kernels::RecordedPass::record(input.to(dtype), forward));
-  if (!taken.pass) return run_as_it_comes();
-  auto result = taken.pass->replay(input);
-  give_back(key, std::move(taken.pass));
-  return result;
+  if (taken.is_wanted) {
+    auto recording = kernels::RecordedPass::record(input.to(dtype), forward);
+    keep_new(key, std::move(recording.pass));
+    return recording.result;
+  }
+  if (!taken.pass) return forward(input.to(dtype));
+  const Loan loan(*this, key, std::move(taken.pass));
+  if (!loan.pass().is_confirmed()) return loan.pass().confirm(input.to(dtype), forward);
+  return loan.pass().replay(input);
 }
 
 }  // namespace fovea::nn

@@ -36,16 +36,17 @@ class RecordedForward {
     bool can_be_recorded = true;
     std::vector<Pass> idle;
   };
-  // One that is current, or null; and whether one is to be recorded.
+  // One that is current, confirmed or not, or null; and whether one is to be recorded.
   struct Taken {
     Pass pass;
     bool is_wanted = false;
   };
+  class Loan;
 
   bool is_watched() const;
   Taken take(const Key& key);
-  void keep_new(const Key& key, Pass pass);  // null: there is none of this shape
-  void give_back(const Key& key, Pass pass);
+  void keep_new(const Key& key, Pass pass);   // null: there is none of this shape
+  void give_back(const Key& key, Pass pass);  // not confirmed: likewise
 
   std::vector<const UnitImpl*> units_;
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/rand_like.h>
 #include <ATen/ops/zeros.h>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "fovea/kernels/attention/attention.h"
@@ -82,11 +84,22 @@ class RecordedPassTest : public ::testing::Test {
     return dtypes;
   }
 
+  // Recorded and confirmed, with the bits of the passes that it takes; pass: null where that fails.
+  static RecordedPass::Recording record(const at::Tensor& x, RecordedPass::Forward forward) {
+    auto recording = RecordedPass::record(x, forward);
+    if (!recording.pass) return recording;
+    recording.pass->confirm(random(x.sizes().vec(), x.scalar_type(), 71), forward);
+    if (!recording.pass->is_confirmed()) {
+      recording.why_not = "not confirmed";
+      recording.pass.reset();
+    }
+    return recording;
+  }
   static void expect_refusal(const at::Tensor& x, RecordedPass::Forward forward,
                              const std::string& reason) {
-    std::string why;
-    EXPECT_EQ(RecordedPass::record(x, forward, &why), nullptr);
-    EXPECT_THAT(why, HasSubstr(reason));
+    const auto recording = record(x, forward);
+    EXPECT_EQ(recording.pass, nullptr);
+    EXPECT_THAT(recording.why_not, HasSubstr(reason));
   }
 
   const at::NoGradGuard no_grad_;
@@ -96,9 +109,14 @@ TEST_F(RecordedPassTest, HasTheBitsOfThePassForAnyThreads) {
   const SmallModel model;
   const auto forward = [&](const at::Tensor& x) { return model.forward(x); };
   for (const auto dtype : own_dtypes()) {
-    std::string why;
-    const auto pass = RecordedPass::record(random({1, kDim, kTokens}, dtype, 1), forward, &why);
-    ASSERT_NE(pass, nullptr) << why;
+    const auto given = random({1, kDim, kTokens}, dtype, 1);
+    const auto [result, pass, why_not] = RecordedPass::record(given, forward);
+    ASSERT_NE(pass, nullptr) << why_not;
+    expect_same_bits(result, forward(given), "while it is recorded");
+    EXPECT_THROW(pass->replay(given), Error) << "not confirmed";
+    const auto next = random({1, kDim, kTokens}, dtype, 2);
+    expect_same_bits(pass->confirm(next, forward), forward(next), "while it is confirmed");
+    EXPECT_TRUE(pass->is_confirmed());
     EXPECT_TRUE(pass->is_current());
     for (const int threads : {1, 2, 5}) {
       const cpu::OwnThreadsScope some(threads);
@@ -114,7 +132,7 @@ TEST_F(RecordedPassTest, HasTheBitsOfThePassForAnyThreads) {
 TEST_F(RecordedPassTest, ResultsAndInputsAreTheCallers) {
   const SmallModel model;
   const auto x = random({1, kDim, kTokens}, own_dtypes().front(), 1), before = x.clone();
-  auto pass = RecordedPass::record(x, [&](const at::Tensor& x) { return model.forward(x); });
+  auto pass = record(x, [&](const at::Tensor& x) { return model.forward(x); }).pass;
   ASSERT_NE(pass, nullptr);
   const auto first = pass->replay(x), kept = first.clone();
   pass->replay(random_floats({1, kDim, kTokens}, 2));
@@ -129,12 +147,11 @@ TEST_F(RecordedPassTest, TensorsShareMemoryAsInThePass) {
   const auto weight = random_floats({kDim, kDim}, 1);
   const auto copies = WeightCopies::of_model({weight});
   const auto memory_of = [&](int64_t layers) {
-    const auto pass =
-        RecordedPass::record(random_floats({4 * kTokens, kDim}, 2), [&](const at::Tensor& x) {
-          auto y = x;
-          for (int64_t i = 0; i < layers; ++i) y = kernels::linear(y, weight, {});
-          return y;
-        });
+    const auto pass = record(random_floats({4 * kTokens, kDim}, 2), [&](const at::Tensor& x) {
+                        auto y = x;
+                        for (int64_t i = 0; i < layers; ++i) y = kernels::linear(y, weight, {});
+                        return y;
+                      }).pass;
     return pass ? pass->bytes() : -1;
   };
   if (memory_of(2) == 0) GTEST_SKIP() << "skipped: sanitized build";
@@ -147,7 +164,7 @@ TEST_F(RecordedPassTest, KnowsWhenItIsOfOldWeights) {
   const auto forward = [&](const at::Tensor& x) { return model.forward(x); };
   const auto x = random({1, kDim, kTokens}, own_dtypes().back(), 1);
   const auto expect_old_after = [&](const auto& change) {
-    const auto pass = RecordedPass::record(x, forward);
+    const auto pass = record(x, forward).pass;
     ASSERT_NE(pass, nullptr);
     EXPECT_TRUE(pass->is_current());
     change();
@@ -166,11 +183,11 @@ TEST_F(RecordedPassTest, RefusesWhatCannotBeDoneAgain) {
       x, [](const at::Tensor& x) { return x.sum().item<float>() > 0 ? x.mul(2) : x.mul(3); },
       "aten::item gives something else than tensors");
   expect_refusal(
-      x, [](const at::Tensor& x) { return x + at::rand_like(x); }, "not all noted");
+      x, [](const at::Tensor& x) { return x + at::rand_like(x); }, "not confirmed");
   expect_refusal(
-      x, [](const at::Tensor& x) { return x + at::rand({kDim}); }, "not all noted");
+      x, [](const at::Tensor& x) { return x + at::rand({kDim}); }, "not confirmed");
   const auto adds_up = [](const at::Tensor& x) { return at::zeros({8, kDim}).add_(x); };
-  expect_refusal(x, adds_up, "not all noted");
+  expect_refusal(x, adds_up, "not confirmed");
   at::Tensor scale;
   {
     const c10::InferenceMode inference;
@@ -196,8 +213,22 @@ TEST_F(RecordedPassTest, RefusesWhatCannotBeDoneAgain) {
     std::for_each_n(y.mutable_data_ptr<float>(), y.numel(), [](float& value) { value *= 2; });
     return y;
   };
-  expect_refusal(x, unnoted, "not all noted");
+  expect_refusal(x, unnoted, "not confirmed");
   EXPECT_EQ(pass_recorder(), nullptr);
+}
+
+// Of the input that was recorded what nobody noted looks right.
+TEST_F(RecordedPassTest, IsConfirmedByOtherValues) {
+  const auto x = random_floats({8, kDim}, 1);
+  const auto unnoted = [](const at::Tensor& x) {
+    const auto sum =
+        std::accumulate(x.const_data_ptr<float>(), x.const_data_ptr<float>() + 8, 0.0F);
+    return x * at::full({kDim}, sum);
+  };
+  const auto recording = RecordedPass::record(x, unnoted);
+  ASSERT_NE(recording.pass, nullptr) << recording.why_not;
+  expect_same_bits(recording.pass->confirm(x, unnoted), unnoted(x), "the same input again");
+  EXPECT_FALSE(recording.pass->is_confirmed());
 }
 
 TEST_F(RecordedPassTest, AnErrorEndsTheRecording) {
