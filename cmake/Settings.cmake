@@ -10,7 +10,9 @@ endif()
 
 # No -march here: one binary serves every x86-64 machine; kernels/ and data/ dispatch at run time.
 # Nobody reads errno after a square root; with it a root is a call, which no loop is vectorised over.
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -fvect-cost-model=dynamic -fopenmp-simd -fno-math-errno -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -fvect-cost-model=dynamic -fopenmp-simd -fno-math-errno")
+# In debug builds, too: libtorch is built so, and at::RecordFunction has a member more without it.
+add_compile_definitions(NDEBUG)
 # clang takes minutes to optimise vector code that it has filled with checks.
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -fopenmp-simd -Wno-pass-failed")

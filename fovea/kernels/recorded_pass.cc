@@ -193,15 +193,6 @@ RecordedPass::RecordedPass() : arrangement_(weight_arrangement()) {}
 
 RecordedPass::~RecordedPass() = default;
 
-// at::RecordFunction has a member more without NDEBUG, with which libtorch is built.
-bool RecordedPass::can_be_recorded() {
-#if defined(NDEBUG)
-  return true;
-#else
-  return false;
-#endif
-}
-
 bool RecordedPass::has_pool() const { return bytes() > 0; }
 
 void RecordedPass::hold(const std::vector<at::Tensor>& tensors) {
@@ -220,9 +211,6 @@ bool RecordedPass::are_constant(const std::vector<at::Tensor>& tensors) const {
 RecordedPass::Recording RecordedPass::record(const at::Tensor& input, Forward forward) {
   FOVEA_CHECK(input.is_cpu() && input.is_floating_point() && !at::GradMode::is_enabled(),
               "a pass that is recorded has an input of numbers on the CPU, and no gradients");
-  if (!can_be_recorded()) {
-    return {forward(input), nullptr, "a build without NDEBUG cannot see libtorch's operators"};
-  }
   std::unique_ptr<RecordedPass> pass(new RecordedPass);
   {
     const CpuMemoryPoolScope in_pool(pass->pool_.get());

@@ -36,9 +36,6 @@ class RecordedPass {
   // Of an input [...] on the CPU, without gradients.
   using Forward = c10::function_ref<at::Tensor(const at::Tensor& input)>;
 
-  // Not in a build without NDEBUG.
-  static bool can_be_recorded();
-
   struct Recording;
   // forward(input), and what it does with such an input, not confirmed yet. Throws what forward
   // throws.

@@ -43,8 +43,8 @@ FOVEA_AVX512 inline std::optional<Int8Range> range_of_row(const uint16_t* x, int
   return Int8Range{float_of_bits(low), float_of_bits(high)};
 }
 
-// Codes of 64 values. Of a given range they are held to 255 steps at most before the zero is added;
-// below, the sums that become codes end at 0.
+// Codes of 64 values. Outside a given range there may be any: they are held to 255 steps from 0,
+// which are beyond it in either direction.
 struct CodeWriter {
   bool is_given;
   __m512 factor;
