@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ne.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
@@ -232,7 +233,7 @@ RecordedPass::Recording RecordedPass::record(const at::Tensor& input, Forward fo
 at::Tensor RecordedPass::confirm(const at::Tensor& input, Forward forward) {
   auto result = forward(input);
   // Of the values that were recorded an old result is the right one.
-  const bool is_other = !have_same_bits(input.contiguous(), input_);
+  const bool is_other = 2 * at::ne(input, input_).sum().item<int64_t>() > input.numel();
   const auto other = is_other ? input
                               : at::arange(input.numel(), input.options().dtype(at::kFloat))
                                     .sin_()
