@@ -4,6 +4,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/rand_like.h>
 #include <ATen/ops/zeros.h>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <thread>
 
@@ -216,7 +218,7 @@ TEST_F(RecordedPassTest, RefusesWhatCannotBeDoneAgain) {
   EXPECT_EQ(pass_recorder(), nullptr);
 }
 
-// Of what was recorded, or is much like it, what nobody noted looks right.
+// Of what was recorded, or is much like it, or of NaN, what nobody noted looks right.
 TEST_F(RecordedPassTest, IsConfirmedByOtherValues) {
   const auto x = random_floats({8, kDim}, 1);
   auto much_like = x.clone();
@@ -231,6 +233,11 @@ TEST_F(RecordedPassTest, IsConfirmedByOtherValues) {
     expect_same_bits(recording.pass->confirm(next, unnoted), unnoted(next), "the next pass");
     EXPECT_FALSE(recording.pass->is_confirmed());
   }
+  const auto recording = RecordedPass::record(x, unnoted);
+  ASSERT_NE(recording.pass, nullptr) << recording.why_not;
+  const auto hidden = recording.pass->confirm(at::full_like(x, NAN), unnoted);
+  EXPECT_TRUE(hidden.isnan().all().item<bool>());
+  EXPECT_FALSE(recording.pass->is_confirmed());
 }
 
 TEST_F(RecordedPassTest, AnErrorEndsTheRecording) {
