@@ -11,8 +11,9 @@ linear programme finds; c is searched. Beyond, Phi is 0 in bfloat16.
 import argparse
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import erfcx
+
+import minimax
 
 
 def fit(degree, c, points):
@@ -20,10 +21,8 @@ def fit(degree, c, points):
     z = np.concatenate([np.linspace(0, 3, points // 2), np.linspace(3, 9.5, points // 2)])
     t = 1 / (1 + c * z)
     terms = np.stack([t**k for k in range(1, degree + 1)], 1) / erfcx(z)[:, None]
-    ones = np.ones((len(z), 1))
-    found = linprog(np.append(np.zeros(degree), 1), A_ub=np.block([[terms, -ones], [-terms, -ones]]),
-                    b_ub=np.concatenate([ones[:, 0], -ones[:, 0]]), bounds=[(None, None)] * degree + [(0, None)], method="highs")
-    return found.x[-1], found.x[:-1]
+    coefficients, error = minimax.least_largest_error(terms, np.ones(len(z)))
+    return error, coefficients
 
 
 def main():

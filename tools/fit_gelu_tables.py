@@ -13,8 +13,9 @@ finds each.
 import sys
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import ndtr
+
+import minimax
 
 STEP = 0.1875
 COUNT = 32
@@ -30,7 +31,8 @@ def derivative_below(a):
 
 def fit(function, is_relative, powers, low, high):
     """Coefficients of a^power for each of `powers`, and the largest error."""
-    # At the ends of a Chebyshev interval errors are largest: points lie as its nodes do. Centred, so that the programme is well posed.
+    # Points lie the closer, the nearer to an end, where a polynomial errs most. Powers are of the distance from the middle, which
+    # the programme tells apart.
     middle, half = (low + high) / 2, (high - low) / 2
     points = middle + half * np.cos(np.linspace(0, np.pi, 201))
     wanted = function(points)
@@ -39,13 +41,11 @@ def fit(function, is_relative, powers, low, high):
     weights = np.abs(wanted) if is_relative else np.full(len(points), np.abs(wanted).max())
     base = 0.0 if powers[0] else middle  # without a constant term powers are those of a itself
     terms = np.stack([((points - base) / half) ** power for power in powers], 1) / weights[:, None]
-    goal, ones = wanted / weights, np.ones((len(points), 1))
-    found = linprog(np.append(np.zeros(len(powers)), 1), A_ub=np.block([[terms, -ones], [-terms, -ones]]),
-                    b_ub=np.concatenate([goal, -goal]), bounds=[(None, None)] * len(powers) + [(0, None)], method="highs")
+    coefficients, error = minimax.least_largest_error(terms, wanted / weights)
     around = np.zeros(powers[-1] + 1)
-    around[list(powers)] = found.x[:-1] / half ** np.array(powers)
+    around[list(powers)] = coefficients / half ** np.array(powers)
     polynomial = np.polynomial.Polynomial(around)(np.polynomial.Polynomial([-base, 1.0]))
-    return polynomial.coef, found.x[-1] * (1 if is_relative else weights[0])
+    return polynomial.coef, error * (1 if is_relative else weights[0])
 
 
 def table(function, is_relative, degree):
