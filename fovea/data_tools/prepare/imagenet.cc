@@ -293,11 +293,10 @@ UnpackReport unpack_images(const ImagenetImages& images, const std::string& out,
   return report;
 }
 
-ImagenetReport prepare_imagenet(const ImagenetOptions& options) {
+ImagenetReport prepare_imagenet(const ImagenetOptions& options, ImagenetClasses classes) {
   if (options.to != "folder" && options.to != "wds" && options.to != "packed") {
     fail<ConfigError>("to={}; expected folder, wds or packed", options.to);
   }
-  ImagenetClasses classes = options.classes;
   read_imagenet_devkit(options.devkit, classes);
   const auto train = open_imagenet_train(options.train, classes);
   const auto val = open_imagenet_val(options.val, classes);

@@ -61,10 +61,9 @@ UnpackReport unpack_images(const ImagenetImages& images, const std::string& out,
 
 struct ImagenetOptions {
   std::string train, val, devkit;  // archives
-  ImagenetClasses classes = ilsvrc2012_classes();
-  std::string out;            // gets train and val, and classes.txt
-  std::string to = "folder";  // or "wds", "packed"
-  PackOptions pack;           // of wds and packed; out and to are set here
+  std::string out;                 // gets train and val, and classes.txt
+  std::string to = "folder";       // or "wds", "packed"
+  PackOptions pack;                // of wds and packed; out and to are set here
 };
 
 struct ImagenetReport {
@@ -75,6 +74,7 @@ struct ImagenetReport {
 
 // All of the above. wds: the training images are shuffled (seed 0 unless given), as readers in
 // order want it. Resumable by the same call.
-ImagenetReport prepare_imagenet(const ImagenetOptions& options);
+ImagenetReport prepare_imagenet(const ImagenetOptions& options,
+                                ImagenetClasses classes = ilsvrc2012_classes());
 
 }  // namespace fovea::data

@@ -37,8 +37,6 @@ class ImagenetTest : public ::testing::Test {
     options_.val = write("val.tar", val_);
     write_devkit("2\n1\n2\n");
     options_.out = dir_.path() + "/out";
-    options_.classes =
-        imagenet_classes({{"n02119789", "kit fox"}, {"n02100735", "English setter"}}, 0);
     options_.pack.threads = 2;
   }
 
@@ -52,7 +50,7 @@ class ImagenetTest : public ::testing::Test {
     options_.devkit = dir_.write("devkit.tar.gz", testing::gzip(to_bytes(tar)));
   }
   std::string error() const {
-    return message_of<DataError>([&] { prepare_imagenet(options_); });
+    return message_of<DataError>([&] { prepare_imagenet(options_, classes_); });
   }
 
   const NamedBytes train_ = {
@@ -64,11 +62,13 @@ class ImagenetTest : public ::testing::Test {
                            {"ILSVRC2012_val_00000003.JPEG", image_file("jpeg_cmyk")}};
   TempDir dir_;
   ImagenetOptions options_;
+  const ImagenetClasses classes_ =
+      imagenet_classes({{"n02119789", "kit fox"}, {"n02100735", "English setter"}}, 0);
 };
 
 TEST_F(ImagenetTest, TheDevkitHasTheTruth) {
   write_devkit("2\n1\r\n2");
-  ImagenetClasses classes = options_.classes;
+  ImagenetClasses classes = classes_;
   read_imagenet_devkit(options_.devkit, classes);
   EXPECT_THAT(classes.wnids, ElementsAre("n02100735", "n02119789"));
   EXPECT_THAT(classes.names, ElementsAre("English setter", "kit fox"));
@@ -97,7 +97,7 @@ TEST(ImagenetClassesTest, NumbersAreThePublishers) {
 }
 
 TEST_F(ImagenetTest, UnpacksIntoClassFolders) {
-  const auto report = prepare_imagenet(options_);
+  const auto report = prepare_imagenet(options_, classes_);
   EXPECT_EQ(report.classes, 2);
   EXPECT_EQ(report.train, 3);
   EXPECT_EQ(report.val, 3);
@@ -119,7 +119,7 @@ TEST_F(ImagenetTest, UnpacksIntoClassFolders) {
   fs::remove(options_.out + "/val/n02119789/ILSVRC2012_val_00000002.JPEG");
   fs::resize_file(options_.out + "/train/n02119789/n02119789_1.JPEG", 10);
   dir_.write("out/val/n02119789/.ILSVRC2012_val_00000002.JPEG.part", std::string("half"));
-  EXPECT_EQ(prepare_imagenet(options_).resumed, 4);
+  EXPECT_EQ(prepare_imagenet(options_, classes_).resumed, 4);
   for (const auto& [name, bytes] : expected) {
     EXPECT_EQ(read_file(options_.out + "/" + name, 1 << 20), bytes) << name;
   }
@@ -127,13 +127,13 @@ TEST_F(ImagenetTest, UnpacksIntoClassFolders) {
 }
 
 TEST_F(ImagenetTest, PacksWithoutUnpacking) {
-  const auto train = open_imagenet_train(options_.train, options_.classes);
+  const auto train = open_imagenet_train(options_.train, classes_);
   EXPECT_THAT(train->describe(1), HasSubstr("train.tar/n02119789/n02119789_1.JPEG"));
   for (const std::string to : {"packed", "wds"}) {
     options_.to = to;
     options_.out = dir_.path() + "/" + to;
-    EXPECT_EQ(prepare_imagenet(options_).resumed, 0);
-    EXPECT_EQ(prepare_imagenet(options_).resumed, 6);
+    EXPECT_EQ(prepare_imagenet(options_, classes_).resumed, 0);
+    EXPECT_EQ(prepare_imagenet(options_, classes_).resumed, 6);
     const auto val = build_dataset(find_datasets(options_.out + "/val").front().config);
     ASSERT_EQ(val->size(), 3);
     Sample sample;
