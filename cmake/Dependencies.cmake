@@ -28,8 +28,11 @@ endfunction()
 # The program loads it with its first request (net/curl_library.h).
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 fovea_soname(FOVEA_CURL_LIBRARY curl ${CURL_LIBRARY_DIRS})
-# Optional: `format: hdf5` is built where it is found.
+# Optional: `format: hdf5` is built where it is found. The program loads it with the first file (data/datasets/hdf5_library.h).
 pkg_check_modules(HDF5 QUIET IMPORTED_TARGET hdf5-serial)
+if(HDF5_FOUND)
+  fovea_soname(FOVEA_HDF5_LIBRARY hdf5 ${HDF5_LIBRARY_DIRS})
+endif()
 # Optional: whole-slide images (`format: slides`, predict) are read where it is found.
 # The program loads it with the first slide (data/large_image/openslide_library.h).
 pkg_check_modules(OPENSLIDE QUIET IMPORTED_TARGET openslide)

@@ -57,9 +57,6 @@ install(EXPORT fovea NAMESPACE fovea:: FILE FoveaTargets.cmake DESTINATION ${pac
 install(DIRECTORY fovea DESTINATION include COMPONENT library FILES_MATCHING PATTERN "*.h" PATTERN cuda EXCLUDE PATTERN grpc_module EXCLUDE)
 set(torch_folder ${torch_place}/torch)
 set(fovea_modules SPNG:spng WEBP:libwebpdemux ZSTD:libzstd)  # what is found by pkg-config
-if(TARGET PkgConfig::HDF5)
-  list(APPEND fovea_modules HDF5:hdf5-serial)
-endif()
 set(fovea_gdcm NO)
 if(TARGET fovea::gdcm)
   set(fovea_gdcm YES)

@@ -2,9 +2,7 @@
 
 #include "fovea/core/error.h"
 
-#ifdef FOVEA_HDF5
-
-#include <hdf5.h>
+#ifdef FOVEA_HDF5_LIBRARY
 
 #include <algorithm>
 #include <array>
@@ -12,10 +10,15 @@
 
 #include "fovea/core/input_file.h"
 #include "fovea/data/datasets/arrays.h"
+#include "fovea/data/datasets/hdf5_library.h"
 #include "fovea/files/file_endings.h"
 
 namespace fovea::data {
 namespace {
+
+constexpr unsigned kReadOnly = 0;  // H5F_ACC_RDONLY without its call of the library
+
+const Hdf5Library& hdf5() { return hdf5_library(); }
 
 // One lock for the whole library, which Debian builds without thread safety.
 std::mutex& library_lock() {
@@ -43,11 +46,11 @@ class Handle {
 };
 
 ScalarType scalar_type_of(hid_t type, const std::string& source) {
-  const size_t bytes = H5Tget_size(type);
+  const size_t bytes = hdf5().Tget_size(type);
   std::string name;
-  if (H5Tget_class(type) == H5T_FLOAT) name = fmt::format("float{}", 8 * bytes);
-  if (H5Tget_class(type) == H5T_INTEGER) {
-    name = fmt::format("{}int{}", H5Tget_sign(type) == H5T_SGN_NONE ? "u" : "", 8 * bytes);
+  if (hdf5().Tget_class(type) == H5T_FLOAT) name = fmt::format("float{}", 8 * bytes);
+  if (hdf5().Tget_class(type) == H5T_INTEGER) {
+    name = fmt::format("{}int{}", hdf5().Tget_sign(type) == H5T_SGN_NONE ? "u" : "", 8 * bytes);
   }
   const auto names = scalar_type_names();
   if (std::find(names.begin(), names.end(), name) == names.end() || name == "float16") {
@@ -60,25 +63,25 @@ ScalarType scalar_type_of(hid_t type, const std::string& source) {
 hid_t native_type(ScalarType type) {
   switch (type) {
     case ScalarType::kUint8:
-      return H5T_NATIVE_UINT8;
+      return *hdf5().NATIVE_UINT8;
     case ScalarType::kInt8:
-      return H5T_NATIVE_INT8;
+      return *hdf5().NATIVE_INT8;
     case ScalarType::kUint16:
-      return H5T_NATIVE_UINT16;
+      return *hdf5().NATIVE_UINT16;
     case ScalarType::kInt16:
-      return H5T_NATIVE_INT16;
+      return *hdf5().NATIVE_INT16;
     case ScalarType::kUint32:
-      return H5T_NATIVE_UINT32;
+      return *hdf5().NATIVE_UINT32;
     case ScalarType::kInt32:
-      return H5T_NATIVE_INT32;
+      return *hdf5().NATIVE_INT32;
     case ScalarType::kUint64:
-      return H5T_NATIVE_UINT64;
+      return *hdf5().NATIVE_UINT64;
     case ScalarType::kInt64:
-      return H5T_NATIVE_INT64;
+      return *hdf5().NATIVE_INT64;
     case ScalarType::kFloat32:
-      return H5T_NATIVE_FLOAT;
+      return *hdf5().NATIVE_FLOAT;
     default:
-      return H5T_NATIVE_DOUBLE;
+      return *hdf5().NATIVE_DOUBLE;
   }
 }
 
@@ -89,16 +92,16 @@ class Hdf5Array {
             int64_t max_unpacked_bytes)
       : max_unpacked_bytes_(max_unpacked_bytes),
         source_(fmt::format("{}:{}", printable(path), printable(name))),
-        array_(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose) {
+        array_(hdf5().Dopen2(file, name.c_str(), H5P_DEFAULT), hdf5().Dclose) {
     if (!array_.is_open()) fail<DataError>("{}: no such array in the file", source_);
-    const Handle type(H5Dget_type(array_.get()), H5Tclose);
-    const Handle space(H5Dget_space(array_.get()), H5Sclose);
-    const int dimensions = H5Sget_simple_extent_ndims(space.get());
+    const Handle type(hdf5().Dget_type(array_.get()), hdf5().Tclose);
+    const Handle space(hdf5().Dget_space(array_.get()), hdf5().Sclose);
+    const int dimensions = hdf5().Sget_simple_extent_ndims(space.get());
     if (!type.is_open() || dimensions < 1 || dimensions > 5)
       fail<DataError>("{}: {} dimensions; expected 1 to 5", source_, dimensions);
     type_ = scalar_type_of(type.get(), source_);
     std::vector<hsize_t> sizes(static_cast<size_t>(dimensions));
-    H5Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
+    hdf5().Sget_simple_extent_dims(space.get(), sizes.data(), nullptr);
     shape_.assign(sizes.begin(), sizes.end());
     if (checked_voxels(std::span(shape_).subspan(1)) < 0 || shape_[0] < 1) {
       fail<DataError>("{}: sizes {}; expected at least 1, and at most {} values a sample", source_,
@@ -142,17 +145,18 @@ class Hdf5Array {
     start[0] = static_cast<hsize_t>(first);
     const int64_t values = checked_voxels(std::span(array.shape).subspan(1));
     const auto num_bytes = static_cast<uint64_t>(count * values * bytes_of(type_));
-    check_unpacked_bytes(H5Dget_storage_size(array_.get()), num_bytes, max_unpacked_bytes_,
+    check_unpacked_bytes(hdf5().Dget_storage_size(array_.get()), num_bytes, max_unpacked_bytes_,
                          array.source);
     auto bytes = std::make_shared<std::string>();
     bytes->resize(num_bytes);
-    const Handle space(H5Dget_space(array_.get()), H5Sclose);
-    const Handle memory(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                        H5Sclose);
-    const bool is_read = H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr,
-                                             sizes.data(), nullptr) >= 0 &&
-                         H5Dread(array_.get(), native_type(type_), memory.get(), space.get(),
-                                 H5P_DEFAULT, bytes->data()) >= 0;
+    const Handle space(hdf5().Dget_space(array_.get()), hdf5().Sclose);
+    const Handle memory(
+        hdf5().Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+        hdf5().Sclose);
+    const bool is_read = hdf5().Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(),
+                                                  nullptr, sizes.data(), nullptr) >= 0 &&
+                         hdf5().Dread(array_.get(), native_type(type_), memory.get(), space.get(),
+                                      H5P_DEFAULT, bytes->data()) >= 0;
     if (!is_read) fail<DataError>("{}: cannot be read; the file is damaged", array.source);
     array.bytes = {reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()};
     array.owner = std::move(bytes);
@@ -161,15 +165,15 @@ class Hdf5Array {
 
   // A chunk is unpacked as a whole, whatever is wanted of it.
   void check_chunks() const {
-    const Handle properties(H5Dget_create_plist(array_.get()), H5Pclose);
-    if (!properties.is_open() || H5Pget_layout(properties.get()) != H5D_CHUNKED) return;
+    const Handle properties(hdf5().Dget_create_plist(array_.get()), hdf5().Pclose);
+    if (!properties.is_open() || hdf5().Pget_layout(properties.get()) != H5D_CHUNKED) return;
     std::vector<hsize_t> sizes(shape_.size());
-    if (H5Pget_chunk(properties.get(), static_cast<int>(sizes.size()), sizes.data()) < 0)
+    if (hdf5().Pget_chunk(properties.get(), static_cast<int>(sizes.size()), sizes.data()) < 0)
       fail<DataError>("{}: its chunks have no size; the file is damaged", source_);
     const std::vector<int64_t> chunk(sizes.begin(), sizes.end());
     const int64_t values = checked_voxels(chunk);
     if (values < 0) fail<DataError>("{}: chunks of {} values", source_, fmt::join(chunk, " x "));
-    check_unpacked_bytes(H5Dget_storage_size(array_.get()),
+    check_unpacked_bytes(hdf5().Dget_storage_size(array_.get()),
                          static_cast<uint64_t>(values * bytes_of(type_)), max_unpacked_bytes_,
                          source_);
   }
@@ -182,9 +186,9 @@ class Hdf5Array {
 };
 
 Handle open_file(const std::string& path) {
-  const InputFile looked_at(path);              // HDF5 itself would wait for a pipe
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are ours to report
-  Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
+  const InputFile looked_at(path);                   // HDF5 itself would wait for a pipe
+  hdf5().Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are ours to report
+  Handle file(hdf5().Fopen(path.c_str(), kReadOnly, H5P_DEFAULT), hdf5().Fclose);
   if (!file.is_open()) {
     fail<DataError>("{}: cannot be opened as HDF5; check the path, or fetch the file again",
                     printable(path));
@@ -311,15 +315,15 @@ std::vector<std::string> hdf5_array_names(const std::string& path) {
   const std::scoped_lock lock(library_lock());
   const Handle file = open_file(path);
   H5G_info_t root;
-  if (H5Gget_info(file.get(), &root) < 0)
+  if (hdf5().Gget_info(file.get(), &root) < 0)
     fail<DataError>("{}: its arrays cannot be listed; the file is damaged", printable(path));
   std::vector<std::string> names;
   for (hsize_t i = 0; i < root.nlinks; ++i) {
     std::array<char, 256> name;
-    const auto length = H5Lget_name_by_idx(file.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i,
-                                           name.data(), name.size(), H5P_DEFAULT);
+    const auto length = hdf5().Lget_name_by_idx(file.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i,
+                                                name.data(), name.size(), H5P_DEFAULT);
     if (length <= 0 || length >= static_cast<ssize_t>(name.size())) continue;
-    const Handle array(H5Dopen2(file.get(), name.data(), H5P_DEFAULT), H5Dclose);
+    const Handle array(hdf5().Dopen2(file.get(), name.data(), H5P_DEFAULT), hdf5().Dclose);
     if (array.is_open()) names.emplace_back(name.data());
   }
   return names;
