@@ -9,7 +9,6 @@
 
 #include "fovea/core/alternate_stack.h"
 #include "fovea/core/error.h"
-#include "fovea/core/input_file.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14
@@ -39,6 +38,15 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
 MappedFile::~MappedFile() {
   unwatch_mapping(watched_);
   munmap(const_cast<uint8_t*>(first_), size_);
+}
+
+std::optional<InputFile> MappedFile::opened_again() const {
+  if (!state_now()) return std::nullopt;
+  InputFile file(path_);
+  struct stat status {};
+  const bool is_same =
+      fstat(file.descriptor(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+  return is_same ? std::optional(std::move(file)) : std::nullopt;
 }
 
 std::optional<MappedFile::State> MappedFile::state_now() const {

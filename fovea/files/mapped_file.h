@@ -7,6 +7,7 @@
 #include <string>
 
 #include "fovea/core/bus_errors.h"
+#include "fovea/core/input_file.h"
 
 namespace fovea {
 
@@ -30,6 +31,10 @@ class MappedFile {
   // All bytes, none of which is asked for: for those of whom any number of threads, or others'
   // code, use what they need of them. Call check_unchanged() afterwards, before the result counts.
   std::span<const uint8_t> bytes() const { return {first_, size_}; }
+  // The file opened once more, for bytes that are used once: to map their pages takes longer than
+  // to read them. Nothing where its name means no file any more, or another. Throws DataError as
+  // InputFile.
+  std::optional<InputFile> opened_again() const;
   // Throws DataError where the file is not what it was when it was opened: a page of it was lost,
   // it has another length, it was written to.
   void check_unchanged() const;

@@ -1,12 +1,17 @@
 #include "fovea/models/weights.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/ranges.h>
 
+#include <optional>
 #include <set>
+#include <span>
 
 #include "fovea/core/error.h"
 #include "fovea/core/nearest.h"
+#include "fovea/core/parallel_for.h"
+#include "fovea/files/mapped_file.h"
 
 namespace fovea::models {
 namespace {
@@ -66,10 +71,56 @@ FittedWeights fit_file(const Model& model, const weights::FoveaWeights& file,
   return fitted;
 }
 
+// Of a mapped file what goes into parameters as it is: read, not mapped.
+class ReadValues {
+ public:
+  explicit ReadValues(const MappedFile* mapped)
+      : file_(mapped ? mapped->opened_again() : std::nullopt),
+        bytes_(mapped ? std::as_bytes(mapped->bytes()) : std::span<const std::byte>()) {}
+
+  // False: the value lies elsewhere, or is to be converted.
+  bool add(const at::Tensor& value, const at::Tensor& parameter) {
+    const auto* data = static_cast<const std::byte*>(value.const_data_ptr());
+    const bool lies_here = file_ && data >= bytes_.data() && data < bytes_.data() + bytes_.size();
+    const bool is_same = value.scalar_type() == parameter.scalar_type() && parameter.is_cpu() &&
+                         value.is_contiguous() && parameter.is_contiguous();
+    if (!lies_here || !is_same) return false;
+    const std::span to(static_cast<uint8_t*>(parameter.data_ptr()), value.nbytes());
+    const auto offset = static_cast<uint64_t>(data - bytes_.data());
+    for (size_t done = 0; done < to.size(); done += kPieceBytes) {
+      pieces_.push_back({offset + done, to.subspan(done, std::min(kPieceBytes, to.size() - done))});
+    }
+    parameter.unsafeGetTensorImpl()->bump_version();
+    return true;
+  }
+
+  void read() const {
+    parallel_for(std::ssize(pieces_), at::get_num_threads(), [this](int64_t i) {
+      const auto& piece = pieces_[static_cast<size_t>(i)];
+      file_->read(piece.offset, piece.to);
+    });
+  }
+
+ private:
+  static constexpr size_t kPieceBytes = size_t{1} << 20;
+  struct Piece {
+    uint64_t offset;
+    std::span<uint8_t> to;
+  };
+
+  std::optional<InputFile> file_;
+  std::span<const std::byte> bytes_;
+  std::vector<Piece> pieces_;
+};
+
 LoadReport copy_into(Model& model, FittedWeights fitted) {
   const at::NoGradGuard no_grad;
   auto parameters = model.named_parameters();
-  for (const auto& [name, tensor] : fitted.tensors) parameters[name].copy_(tensor);
+  ReadValues values(fitted.mapped.get());
+  for (const auto& [name, tensor] : fitted.tensors) {
+    if (!values.add(tensor, parameters[name])) parameters[name].copy_(tensor);
+  }
+  values.read();
   fitted.check_unchanged();
   return std::move(fitted.report);
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <numeric>
@@ -149,6 +150,21 @@ TEST(MappedFileDeathTest, OtherMappingsAreLeftAlone) {
         std::exit(bytes[kPage]);
       },
       "");
+}
+
+TEST(MappedFileTest, IsOpenedAgainWhileItsNameMeansIt) {
+  const TempDir dir;
+  const auto path = dir.write("a", "the first");
+  const MappedFile file(path);
+  const auto again = file.opened_again();
+  ASSERT_TRUE(again);
+  std::array<uint8_t, 5> bytes{};
+  again->read(4, bytes);
+  EXPECT_EQ(std::string(bytes.begin(), bytes.end()), "first");
+  std::filesystem::rename(dir.write("b", "the other"), path);
+  EXPECT_FALSE(file.opened_again());
+  std::filesystem::remove(path);
+  EXPECT_FALSE(file.opened_again());
 }
 
 }  // namespace
