@@ -19,6 +19,14 @@ inference::Predictor InferenceArguments::load() const {
   return inference::Predictor(target, options);
 }
 
+LastPredictor::LastPredictor(inference::Predictor predictor)
+    : predictor_(std::make_unique<inference::Predictor>(std::move(predictor))) {}
+
+LastPredictor::~LastPredictor() {
+  static std::unique_ptr<inference::Predictor> kept;
+  if (predictor_->loaded().compute.device.is_cpu()) kept = std::move(predictor_);
+}
+
 void settle_target(std::string& target, const train::InferenceOptions& options,
                    std::vector<std::string>& rest) {
   const bool may_be_left_out = !options.model.empty() || !options.weights.empty();

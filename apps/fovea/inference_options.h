@@ -1,6 +1,7 @@
 // The options that predict, explain, eval and export share: which model, which weights, where.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,21 @@ struct InferenceArguments {
   inference::Predictor load() const;
   // What messages call it.
   const std::string& name() const;
+};
+
+// For a command that does nothing after it: it stays to the end of the process, whose memory the
+// system takes back at once. Not that of a GPU, whose library is gone before.
+class LastPredictor {
+ public:
+  explicit LastPredictor(inference::Predictor predictor);
+  ~LastPredictor();
+  LastPredictor(const LastPredictor&) = delete;
+  LastPredictor& operator=(const LastPredictor&) = delete;
+
+  const inference::Predictor& operator*() const { return *predictor_; }
+
+ private:
+  std::unique_ptr<inference::Predictor> predictor_;
 };
 
 // Adds --model, --weights and --checkpoint, which mean the same wherever a command uses a model.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/fovea/command.h"
+#include "apps/fovea/early_start.h"
 #include "apps/fovea/failure.h"
 #include "apps/fovea/output.h"
 #include "apps/fovea/spin_limit.h"
@@ -93,12 +94,16 @@ __attribute__((section(".preinit_array"), used)) void (*const before_all)() = bl
 // As early: see there.
 __attribute__((section(".preinit_array"), used)) void (*const limiting)(int, char**,
                                                                         char**) = limit_spinning;
+// As early, and after the one above, which may start the program anew.
+__attribute__((section(".preinit_array"), used)) void (*const starting)(int, char**,
+                                                                        char**) = start_early;
 // As early, for memory may run out in those initialisers too.
 __attribute__((section(".preinit_array"), used)) void (*const catching)() = catch_last_failures;
 
 }  // namespace fovea::app
 
 int main(int argc, char** argv) {
+  fovea::app::restore_environment();
   fovea::app::hold_standard_streams();
   fovea::app::mute_other_ranks();
   fovea::hold_stop_signals();

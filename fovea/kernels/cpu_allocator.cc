@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 
+#include "fovea/core/early_memory.h"
 #include "fovea/kernels/cpu_memory_pool.h"
 
 namespace fovea::kernels {
@@ -102,8 +103,9 @@ class BlockCache {
   }
 
   static void* from_system(size_t size) {
-    void* block = nullptr;
-    if (size >= kHugePage) {
+    void* block = take_early_memory(size);
+    if (block) {  // as it is
+    } else if (size >= kHugePage) {
       block = mapped(size);
     } else if (posix_memalign(&block, kHeader, size) != 0) {
       return nullptr;
@@ -129,6 +131,7 @@ class BlockCache {
 
   static void to_system(void* block) {
     const size_t size = block_size(block);
+    if (give_back_early_memory(block, size)) return;
     if (size >= kHugePage) {
       munmap(block, size);
     } else {

@@ -31,5 +31,11 @@ TEST(SpinLimitTest, IsTheUsersWhereItIsSet) {
   EXPECT_THAT(settings_with("OMP_WAIT_POLICY=passive"), HasSubstr("GOMP_SPINCOUNT = '0'"));
 }
 
+// "env -i": nobody is there whose place could be taken.
+TEST(SpinLimitTest, IsSetInAnEmptyEnvironmentToo) {
+  const auto text = run_fovea("--version", "env -i OMP_DISPLAY_ENV=verbose").output;
+  EXPECT_THAT(text, AllOf(HasSubstr("GOMP_SPINCOUNT = '1000'"), HasSubstr("fovea 0")));
+}
+
 }  // namespace
 }  // namespace fovea

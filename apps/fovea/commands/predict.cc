@@ -77,7 +77,8 @@ void predict_files(const PredictArguments& arguments, const inference::Predictor
 
 void run(PredictArguments& arguments) {
   arguments.inference.settle(arguments.inputs);
-  const auto predictor = arguments.inference.load();
+  const LastPredictor loaded(arguments.inference.load());
+  const auto& predictor = *loaded;
   const auto& model = *predictor.loaded().model;
   models::check_channels(model, predictor.loaded().channels, arguments.inference.name());
   if (predictor.kind() == inference::Kind::kSamples) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "fovea/core/early_memory.h"
 #include "fovea/core/error.h"
 
 namespace fovea::kernels::cpu {
@@ -18,16 +19,22 @@ class AlignedBuffer {
     if (count <= count_) return data();
     constexpr size_t kLine = 64;
     const auto bytes = (static_cast<size_t>(count) * sizeof(T) + kLine - 1) / kLine * kLine;
-    memory_.reset(static_cast<T*>(std::aligned_alloc(kLine, bytes)));
-    FOVEA_CHECK(memory_ != nullptr, "no memory for {} bytes of working space", bytes);
+    void* memory = bytes >= kLarge ? take_early_memory(bytes) : nullptr;
+    if (!memory) memory = std::aligned_alloc(kLine, bytes);
+    FOVEA_CHECK(memory != nullptr, "no memory for {} bytes of working space", bytes);
+    memory_ = {static_cast<T*>(memory), Free{bytes}};
     count_ = count;
     return data();
   }
   T* data() const { return memory_.get(); }
 
  private:
+  static constexpr size_t kLarge = size_t{64} << 10;
   struct Free {
-    void operator()(T* memory) const { std::free(memory); }
+    size_t bytes = 0;
+    void operator()(T* memory) const {
+      if (!give_back_early_memory(memory, bytes)) std::free(memory);
+    }
   };
   std::unique_ptr<T, Free> memory_;
   int64_t count_ = 0;

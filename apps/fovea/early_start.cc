@@ -1,0 +1,51 @@
+#include "apps/fovea/early_start.h"
+
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "fovea/core/early_memory.h"
+
+namespace fovea::app {
+namespace {
+
+constexpr size_t kOperators = size_t{56} << 20;  // what libtorch 2.11 registers
+constexpr size_t kMostWeights = size_t{1} << 30;
+
+size_t file_size(const char* path) {
+  struct stat status;
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  return static_cast<size_t>(status.st_size);
+}
+
+// Bytes of the weights that a word of the command line names: FILE.safetensors, a run's folder, or
+// NAME=either; 0: it names none.
+size_t weights_named(const char* word) {
+  if (const char* equals = std::strrchr(word, '=')) word = equals + 1;
+  if (std::string_view(word).ends_with(".safetensors")) return file_size(word);
+  char path[PATH_MAX];
+  const int length = std::snprintf(path, sizeof path, "%s/weights.safetensors", word);
+  return length < PATH_MAX ? file_size(path) : 0;
+}
+
+size_t free_bytes() {
+  struct sysinfo info;
+  return sysinfo(&info) == 0 ? size_t{info.freeram} * info.mem_unit : 0;
+}
+
+}  // namespace
+
+void start_early(int argc, char** argv, char**) {
+  size_t weights = 0;
+  for (int i = 1; i < argc; ++i) weights += weights_named(argv[i]);
+  // Twice: as they are, and as products take them.
+  fetch_early_memory(
+      {.heap = kOperators, .region = 2 * std::min({weights, kMostWeights, free_bytes() / 8})});
+}
+
+}  // namespace fovea::app
