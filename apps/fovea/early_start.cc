@@ -17,6 +17,11 @@ namespace {
 constexpr size_t kOperators = size_t{56} << 20;  // what libtorch 2.11 registers
 constexpr size_t kMostWeights = size_t{1} << 30;
 
+// Whether a command takes passes with the weights that it is given.
+bool takes_passes(std::string_view command) {
+  return command == "predict" || command == "explain" || command == "eval" || command == "serve";
+}
+
 size_t file_size(const char* path) {
   struct stat status;
   if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
@@ -42,7 +47,8 @@ size_t free_bytes() {
 
 void start_early(int argc, char** argv, char**) {
   size_t weights = 0;
-  for (int i = 1; i < argc; ++i) weights += weights_named(argv[i]);
+  const bool has_passes = argc > 1 && takes_passes(argv[1]);
+  for (int i = 2; has_passes && i < argc; ++i) weights += weights_named(argv[i]);
   // Twice: as they are, and as products take them.
   fetch_early_memory(
       {.heap = kOperators, .region = 2 * std::min({weights, kMostWeights, free_bytes() / 8})});

@@ -2,7 +2,7 @@
 
 #include "fovea/core/error.h"
 
-#ifdef FOVEA_HDF5_LIBRARY
+#ifdef FOVEA_HDF5
 
 #include <algorithm>
 #include <array>
@@ -20,11 +20,19 @@ constexpr unsigned kReadOnly = 0;  // H5F_ACC_RDONLY without its call of the lib
 
 const Hdf5Library& hdf5() { return hdf5_library(); }
 
-// One lock for the whole library, which Debian builds without thread safety.
-std::mutex& library_lock() {
-  static std::mutex lock;
-  return lock;
-}
+// The library for this thread alone, since it may be built without thread safety. Errors are ours
+// to report: it is told not to, which it remembers for each thread by itself.
+class LibraryUse {
+ public:
+  LibraryUse() : lock_(mutex()) { hdf5().Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex lock;
+    return lock;
+  }
+  std::scoped_lock<std::mutex> lock_;
+};
 
 // An identifier of the library and how it is given back.
 class Handle {
@@ -186,8 +194,7 @@ class Hdf5Array {
 };
 
 Handle open_file(const std::string& path) {
-  const InputFile looked_at(path);                   // HDF5 itself would wait for a pipe
-  hdf5().Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are ours to report
+  const InputFile looked_at(path);  // HDF5 itself would wait for a pipe
   Handle file(hdf5().Fopen(path.c_str(), kReadOnly, H5P_DEFAULT), hdf5().Fclose);
   if (!file.is_open()) {
     fail<DataError>("{}: cannot be opened as HDF5; check the path, or fetch the file again",
@@ -198,7 +205,7 @@ Handle open_file(const std::string& path) {
 
 class Hdf5Dataset : public Dataset {
  public:
-  // The lock is held by the caller.
+  // The caller uses the library.
   explicit Hdf5Dataset(const Hdf5Config& config)
       : file_(open_file(config.path)),
         images_(file_.get(), config.path, config.images, config.max_unpacked_bytes) {
@@ -230,7 +237,7 @@ class Hdf5Dataset : public Dataset {
     rule_.num_classes = opened->num_classes();
   }
   ~Hdf5Dataset() override {
-    const std::scoped_lock lock(library_lock());
+    const LibraryUse use;
     masks_.reset();
     { const Hdf5Array closed = std::move(images_); }
     { const Handle closed = std::move(file_); }
@@ -270,7 +277,7 @@ class Hdf5Dataset : public Dataset {
     FOVEA_CHECK(index >= 0 && index < size(), "index={}; expected 0 to {}", index, size() - 1);
     std::shared_ptr<const Dataset> one;
     {
-      const std::scoped_lock lock(library_lock());
+      const LibraryUse use;
       one = build_array_dataset(set_of(index, region));
     }
     one->read(0, sample);
@@ -307,12 +314,12 @@ class Hdf5Dataset : public Dataset {
 }  // namespace
 
 std::shared_ptr<const Dataset> build_hdf5_dataset(const Hdf5Config& config) {
-  const std::scoped_lock lock(library_lock());
+  const LibraryUse use;
   return std::make_shared<Hdf5Dataset>(config);
 }
 
 std::vector<std::string> hdf5_array_names(const std::string& path) {
-  const std::scoped_lock lock(library_lock());
+  const LibraryUse use;
   const Handle file = open_file(path);
   H5G_info_t root;
   if (hdf5().Gget_info(file.get(), &root) < 0)
