@@ -75,6 +75,10 @@ bool has_two_processors() {
   return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 1;
 }
 
+// Of memory with several parts, each near to other processors, pages belong where the thread is
+// that will use them most.
+bool is_one_node() { return access("/sys/devices/system/node/node1", F_OK) != 0; }
+
 // The end of malloc's memory, grown by `size`. Malloc is told to keep and to map what it would
 // after a while by itself (M_MMAP_THRESHOLD in mallopt(3)), which it no longer finds out once it
 // has been told anything.
@@ -115,7 +119,7 @@ void fetch_early_memory([[maybe_unused]] const EarlyMemory& wanted) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   if (!has_two_processors()) return;
   heap = grown_heap(wanted.heap);
-  region = mapped(whole_pages(wanted.region));
+  if (is_one_node()) region = mapped(whole_pages(wanted.region));
   pthread_t thread;
   if (pthread_create(&thread, nullptr, touch_all, nullptr) == 0) pthread_detach(thread);
 #endif

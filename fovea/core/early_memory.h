@@ -19,7 +19,8 @@ struct EarlyMemory {
 
 // Begins to fetch them: once, before there are other threads. Needs nothing but the C library: it
 // may run before the initialisers of other libraries. Does nothing where the process has one
-// processor alone, or a sanitizer its own malloc.
+// processor alone, or a sanitizer its own malloc; there is no region on a machine with several
+// nodes of memory.
 void fetch_early_memory(const EarlyMemory& wanted);
 
 // `size` bytes of the region, at the beginning of a page; what they are is not said. Null where it
