@@ -29,7 +29,8 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 Failure failure_of_torch(const c10::Error& error) {
   const auto what = first_line(error.what_without_backtrace());
   if (kernels::is_out_of_memory(error)) {
-    return {what + "; lower trainer.micro_batch_size", ExitCode::kOutOfMemory};
+    return {what + "; lower trainer.micro_batch_size, or --max-batch-size of fovea serve",
+            ExitCode::kOutOfMemory};
   }
   if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) {
     return {fmt::format("the device failed: {}; look at nvidia-smi or rocm-smi and the system's "
