@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -125,6 +127,13 @@ StopSignals::~StopSignals() {
   for (size_t i = 0; i < kStopSignals.size(); ++i) {
     sigaction(kStopSignals[i], &previous_[i], nullptr);
   }
+}
+
+// In static memory and never destroyed: a pointer that nobody reads need not be kept, and what it
+// points to is then a leak.
+void note_stop_signals_for_good() {
+  alignas(StopSignals) static std::array<std::byte, sizeof(StopSignals)> memory;
+  [[maybe_unused]] static const auto& kept = *new (memory.data()) StopSignals;
 }
 
 int StopSignals::received() { return last_signal; }

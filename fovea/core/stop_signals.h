@@ -52,4 +52,8 @@ class StopSignals {
   std::array<struct sigaction, kStopSignals.size()> previous_{};
 };
 
+// StopSignals from now on to the end of the process, for a command that takes longer than its work:
+// before it, between its parts, and when it is done but its process is not.
+void note_stop_signals_for_good();
+
 }  // namespace fovea

@@ -36,7 +36,7 @@ struct SchedulerArguments {
 };
 
 void run_scheduler(const SchedulerArguments& arguments) {
-  [[maybe_unused]] static const auto* const kept = new StopSignals;
+  note_stop_signals_for_good();
   const auto config = train::load_any_config(arguments.source, arguments.overrides);
   const bool is_given = !arguments.etcd.etcd.empty() || getenv(elastic::kEtcdVariable) != nullptr;
   std::optional<elastic::EtcdPlace> etcd;
@@ -78,7 +78,7 @@ train::TrainConfig config_of(elastic::EtcdClient& client, const elastic::RunKeys
 }
 
 void run_worker(const WorkerArguments& arguments) {
-  [[maybe_unused]] static const auto* const kept = new StopSignals;
+  note_stop_signals_for_good();
   OpenRun run(arguments.run);
   const auto config = config_of(run.client, run.keys, arguments.overrides);
   set_log_verbose(true);

@@ -132,7 +132,7 @@ void drain(serve::HttpServer& http, serve::GrpcServer* grpc, std::chrono::millis
 }
 
 void run(const ServeArguments& arguments) {
-  [[maybe_unused]] static const auto* const kept = new StopSignals;
+  note_stop_signals_for_good();
   if (arguments.threads > 0) at::set_num_threads(static_cast<int>(arguments.threads));
   const auto sources = sources_of(arguments);
   serve::ModelRepository repository(checked_batching(arguments));

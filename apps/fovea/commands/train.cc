@@ -100,12 +100,8 @@ bool run_once(const train::TrainConfig& config, ProgressLine::Mode progress, boo
   return result.stopped;
 }
 
-// From the first moment to the last: while data is opened, between phases, and when the run is done
-// but its process is not. So it never ends.
-void note_signals_for_good() { [[maybe_unused]] static const auto* const kept = new StopSignals; }
-
 void run(const TrainArguments& arguments) {
-  note_signals_for_good();
+  note_stop_signals_for_good();
   const auto progress = arguments.json ? ProgressLine::Mode::kSilent : ProgressLine::Mode::kAuto;
   const auto config = train::load_any_config(arguments.source, arguments.overrides);
   if (config.launch.elastic) return train_elastically(config, arguments.json);
