@@ -38,6 +38,17 @@ size_t weights_named(const char* word) {
   return length < PATH_MAX ? file_size(path) : 0;
 }
 
+// Whether the user tells malloc when to grow and what to map, who then has the choice.
+bool is_malloc_told(char* const* environment) {
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    const bool is_tunable =
+        entry.starts_with("GLIBC_TUNABLES=") && entry.find("glibc.malloc.") != entry.npos;
+    if (is_tunable || entry.starts_with("MALLOC_")) return true;
+  }
+  return false;
+}
+
 size_t free_bytes() {
   struct sysinfo info;
   return sysinfo(&info) == 0 ? size_t{info.freeram} * info.mem_unit : 0;
@@ -45,13 +56,13 @@ size_t free_bytes() {
 
 }  // namespace
 
-void start_early(int argc, char** argv, char**) {
+void start_early(int argc, char** argv, char** environment) {
   size_t weights = 0;
   const bool has_passes = argc > 1 && takes_passes(argv[1]);
   for (int i = 2; has_passes && i < argc; ++i) weights += weights_named(argv[i]);
   // Twice: as they are, and as products take them.
-  fetch_early_memory(
-      {.heap = kOperators, .region = 2 * std::min({weights, kMostWeights, free_bytes() / 8})});
+  fetch_early_memory({.heap = is_malloc_told(environment) ? 0 : kOperators,
+                      .region = 2 * std::min({weights, kMostWeights, free_bytes() / 8})});
 }
 
 }  // namespace fovea::app

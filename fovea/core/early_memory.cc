@@ -84,6 +84,7 @@ bool is_one_node() { return access("/sys/devices/system/node/node1", F_OK) != 0;
 // has been told anything.
 Pages grown_heap(size_t size) {
   constexpr int kMostMapped = 32 << 20, kDefaultPad = 128 << 10;
+  if (size == 0) return {};
   size = std::min<size_t>(size, INT_MAX);
   mallopt(M_MMAP_THRESHOLD, kMostMapped);
   mallopt(M_TRIM_THRESHOLD, 2 * kMostMapped);

@@ -13,7 +13,7 @@ namespace fovea {
 // Whoever is faster than that thread has his pages made as ever.
 
 struct EarlyMemory {
-  size_t heap;    // bytes for malloc
+  size_t heap;    // bytes for malloc; 0: it is left alone
   size_t region;  // bytes for take_early_memory
 };
 
