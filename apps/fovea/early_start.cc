@@ -49,6 +49,7 @@ bool is_malloc_told(char* const* environment) {
   return false;
 }
 
+// Rougher than free_memory_bytes(), which reads files by streams: there are none before main.
 size_t free_bytes() {
   struct sysinfo info;
   return sysinfo(&info) == 0 ? size_t{info.freeram} * info.mem_unit : 0;

@@ -21,6 +21,7 @@ namespace fovea {
 namespace {
 
 constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
+constexpr size_t kLeastTaken = size_t{64} << 10;
 // Touched in one call, which mappings of other threads have to wait for.
 constexpr size_t kAtOnce = size_t{256} << 10;
 // A virtual machine whose host has taken its free huge pages back waits for each of them longer
@@ -127,6 +128,7 @@ void fetch_early_memory([[maybe_unused]] const EarlyMemory& wanted) {
 }
 
 void* take_early_memory(size_t size) {
+  if (size < kLeastTaken) return nullptr;
   size = whole_pages(size);
   size_t begin = num_taken.load(std::memory_order_relaxed);
   do {

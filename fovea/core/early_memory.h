@@ -24,7 +24,7 @@ struct EarlyMemory {
 void fetch_early_memory(const EarlyMemory& wanted);
 
 // `size` bytes of the region, at the beginning of a page; what they are is not said. Null where it
-// has no more. Thread-safe.
+// has no more, and of less than 64 KiB, which malloc keeps well. Thread-safe.
 void* take_early_memory(size_t size);
 
 // Takes back what take_early_memory gave: its pages go to the system. False: it is other memory.

@@ -23,6 +23,11 @@ LoadedLibrary::LoadedLibrary(const std::string& name, LibraryNames names)
   if (library_ == nullptr) why_not_ = dlerror();
 }
 
+void LoadedLibrary::check_there(const char* use, const char* advice) const {
+  if (why_not_.empty()) return;
+  fail<ConfigError>("{} with {}, which cannot be loaded ({}); {}", use, name_, why_not_, advice);
+}
+
 void* LoadedLibrary::address_of(const char* function) const {
   return library_ == nullptr ? nullptr : dlsym(library_, function);
 }

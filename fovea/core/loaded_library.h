@@ -19,6 +19,10 @@ class LoadedLibrary {
   // Empty: it is there.
   const std::string& why_not() const { return why_not_; }
 
+  // Throws ConfigError "USE with NAME, which cannot be loaded (WHY NOT); ADVICE" where it is not
+  // there.
+  void check_there(const char* use, const char* advice) const;
+
   // Null: there is no library, or it has no function of the name.
   template <class Function>
   Function find(const char* function) const {

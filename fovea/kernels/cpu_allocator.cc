@@ -104,12 +104,7 @@ class BlockCache {
 
   static void* from_system(size_t size) {
     void* block = take_early_memory(size);
-    if (block) {  // as it is
-    } else if (size >= kHugePage) {
-      block = mapped(size);
-    } else if (posix_memalign(&block, kHeader, size) != 0) {
-      return nullptr;
-    }
+    if (!block) block = size >= kHugePage ? mapped(size) : std::aligned_alloc(kHeader, size);
     if (block) std::memcpy(block, &size, sizeof(size));
     return block;
   }

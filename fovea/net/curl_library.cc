@@ -1,6 +1,5 @@
 #include "fovea/net/curl_library.h"
 
-#include "fovea/core/error.h"
 #include "fovea/core/loaded_library.h"
 
 namespace fovea::net {
@@ -10,12 +9,7 @@ constexpr const char* kExpected = "libcurl 7.85 or later";
 
 CurlLibrary load() {
   const LoadedLibrary library(FOVEA_CURL_LIBRARY);
-  if (!library.why_not().empty()) {
-    fail<ConfigError>(
-        "HTTP is spoken with {}, which cannot be loaded ({}); install libcurl (Debian: "
-        "libcurl4)",
-        FOVEA_CURL_LIBRARY, library.why_not());
-  }
+  library.check_there("HTTP is spoken", "install libcurl (Debian: libcurl4)");
   CurlLibrary found{};
   library.require("curl_global_init", kExpected, found.global_init);
   library.require("curl_global_cleanup", kExpected, found.global_cleanup);

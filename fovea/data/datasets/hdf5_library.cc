@@ -11,15 +11,6 @@ namespace {
 // with it instead: there it has another name.
 #ifdef FOVEA_HDF5_LIBRARY
 constexpr const char* kExpected = "the HDF5 that this program was built with";
-
-LoadedLibrary loaded() {
-  LoadedLibrary library(FOVEA_HDF5_LIBRARY);
-  if (library.why_not().empty()) return library;
-  fail<ConfigError>(
-      "HDF5 files are read with {}, which cannot be loaded ({}); install HDF5 (Debian: "
-      "libhdf5-103-1), or write the arrays as npy, npz or zarr",
-      FOVEA_HDF5_LIBRARY, library.why_not());
-}
 #define FOVEA_FIND(function, name) library.require("H5" #name, kExpected, found.function)
 #else
 #define FOVEA_FIND(function, name) found.function = &H5##name
@@ -27,7 +18,10 @@ LoadedLibrary loaded() {
 
 Hdf5Library load() {
 #ifdef FOVEA_HDF5_LIBRARY
-  const LoadedLibrary library = loaded();
+  const LoadedLibrary library(FOVEA_HDF5_LIBRARY);
+  library.check_there(
+      "HDF5 files are read",
+      "install HDF5 (Debian: libhdf5-103-1), or write the arrays as npy, npz or zarr");
 #endif
   Hdf5Library found{};
   FOVEA_FIND(open, open);

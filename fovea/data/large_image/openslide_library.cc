@@ -1,7 +1,6 @@
 #ifdef FOVEA_OPENSLIDE_LIBRARY
 #include "fovea/data/large_image/openslide_library.h"
 
-#include "fovea/core/error.h"
 #include "fovea/core/loaded_library.h"
 
 namespace fovea::data {
@@ -11,12 +10,9 @@ constexpr const char* kExpected = "the OpenSlide that this program was built wit
 
 OpenSlideLibrary load() {
   const LoadedLibrary library(FOVEA_OPENSLIDE_LIBRARY);
-  if (!library.why_not().empty()) {
-    fail<ConfigError>(
-        "whole-slide images are read with {}, which cannot be loaded ({}); install OpenSlide "
-        "(Debian: libopenslide0), or save the level that you need as a tiled TIFF",
-        FOVEA_OPENSLIDE_LIBRARY, library.why_not());
-  }
+  library.check_there(
+      "whole-slide images are read",
+      "install OpenSlide (Debian: libopenslide0), or save the level that you need as a tiled TIFF");
   OpenSlideLibrary found{};
   library.require("openslide_open", kExpected, found.open);
   library.require("openslide_close", kExpected, found.close);

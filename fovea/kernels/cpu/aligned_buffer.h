@@ -19,7 +19,7 @@ class AlignedBuffer {
     if (count <= count_) return data();
     constexpr size_t kLine = 64;
     const auto bytes = (static_cast<size_t>(count) * sizeof(T) + kLine - 1) / kLine * kLine;
-    void* memory = bytes >= kLarge ? take_early_memory(bytes) : nullptr;
+    void* memory = take_early_memory(bytes);
     if (!memory) memory = std::aligned_alloc(kLine, bytes);
     FOVEA_CHECK(memory != nullptr, "no memory for {} bytes of working space", bytes);
     memory_ = {static_cast<T*>(memory), Free{bytes}};
@@ -29,7 +29,6 @@ class AlignedBuffer {
   T* data() const { return memory_.get(); }
 
  private:
-  static constexpr size_t kLarge = size_t{64} << 10;
   struct Free {
     size_t bytes = 0;
     void operator()(T* memory) const {
