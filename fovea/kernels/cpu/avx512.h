@@ -121,10 +121,12 @@ inline void prefetch_ahead(const uint16_t* data, int64_t values) {
 // 16 x 16 units of 32 bits.
 FOVEA_AVX512 inline void transpose(__m512i (&rows)[16]) {
   __m512i other[16];
+#pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     other[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
     other[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
   }
+#pragma GCC unroll 4
   for (int i = 0; i < 16; i += 4) {
     rows[i] = _mm512_unpacklo_epi64(other[i], other[i + 2]);
     rows[i + 1] = _mm512_unpackhi_epi64(other[i], other[i + 2]);
@@ -132,12 +134,15 @@ FOVEA_AVX512 inline void transpose(__m512i (&rows)[16]) {
     rows[i + 3] = _mm512_unpackhi_epi64(other[i + 1], other[i + 3]);
   }
   constexpr int kEven = 0x88, kOdd = 0xDD;  // of the quarters of both operands
+#pragma GCC unroll 2
   for (int half = 0; half < 16; half += 8) {
+#pragma GCC unroll 4
     for (int i = half; i < half + 4; ++i) {
       other[i] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], kEven);
       other[i + 4] = _mm512_shuffle_i32x4(rows[i], rows[i + 4], kOdd);
     }
   }
+#pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
     rows[i] = _mm512_shuffle_i32x4(other[i], other[i + 8], kEven);
     rows[i + 8] = _mm512_shuffle_i32x4(other[i], other[i + 8], kOdd);

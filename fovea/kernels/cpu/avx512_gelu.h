@@ -2,6 +2,9 @@
 // polynomial for each piece of |x|, whose coefficients lie in two registers for each power.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "fovea/kernels/cpu/avx512.h"
 #include "fovea/kernels/cpu/gelu_tables.h"
 
@@ -42,9 +45,20 @@ FOVEA_AVX512_INLINE __m512 gelu_of(__m512 x, const GeluPieces& at) {
 }
 FOVEA_AVX512_INLINE __m512 gelu_of(__m512 x) { return gelu_of(x, gelu_pieces(x)); }
 
-// Of 32 values of bfloat16, rounded once.
+// 0, 16, 1, 17, ...: of the halves of a register one by one.
+alignas(64) inline constexpr auto kHalvesInTurn = [] {
+  std::array<uint16_t, 32> order = {};
+  for (uint16_t i = 0; i < 32; ++i) order[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
+  return order;
+}();
+
+// Of 32 values of bfloat16, rounded once. Every other one is widened by one instruction; halves
+// would take three.
 FOVEA_AVX512_INLINE __m512i gelu_of(__m512i x) {
-  return round_to_bfloat16(gelu_of(widen_half(x, 0)), gelu_of(widen_half(x, 1)));
+  const auto even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+  const auto odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-1 << 16)));
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kHalvesInTurn.data()),
+                                  round_to_bfloat16(gelu_of(even), gelu_of(odd)));
 }
 
 // Phi(x) + x phi(x), which is one less that of -x.

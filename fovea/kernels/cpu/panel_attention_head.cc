@@ -173,13 +173,15 @@ struct Head {
     auto* block = s.out.reserve(kBlockValues);
     for (int64_t i = 0; i < k; ++i) {
       const auto columns = std::min(kBlockSide, K - i * kBlockSide);
+      const BlockTarget target{.data = to.data + panel * kBlockSide * to.stride + i * kBlockSide,
+                               .stride = to.stride,
+                               .rows = tokens(panel),
+                               .columns = columns,
+                               .row_factors = factors};
+      ask_for(target);
       multiply_panels(scope, {lines}, {rows + i * n * kStepValues},
                       {.depth = N, .lines = tokens(panel), .columns = columns}, false, block);
-      store_block(block, {.data = to.data + panel * kBlockSide * to.stride + i * kBlockSide,
-                          .stride = to.stride,
-                          .rows = tokens(panel),
-                          .columns = columns,
-                          .row_factors = factors});
+      store_block(block, target);
     }
   }
 

@@ -11,6 +11,7 @@ namespace {
 FOVEA_AVX512 inline void load_lines(const uint16_t* data, int64_t stride, int64_t lines,
                                     int64_t depth, __m512i (&units)[16]) {
   const auto mask = first_values(depth);
+#pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
     units[i] =
         i < lines ? _mm512_maskz_loadu_epi16(mask, data + i * stride) : _mm512_setzero_si512();
@@ -28,6 +29,7 @@ FOVEA_AVX512 inline __m512i load_words(const uint16_t* data, int64_t stride, int
 FOVEA_AVX512 inline void load_pairs(const uint16_t* data, int64_t stride, int64_t lines,
                                     int64_t depth, __m512i (&units)[16]) {
   const auto mask = static_cast<__mmask16>(first_values(lines));
+#pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
     const auto low = load_words(data, stride, 2 * i, depth, mask);
     const auto high = load_words(data, stride, 2 * i + 1, depth, mask);
@@ -66,6 +68,7 @@ FOVEA_AVX512 inline void pack_panel(const uint16_t* data, int64_t stride, int64_
         load_pairs(data + done * stride + line, stride, lines - line, depth - done, units);
       }
       if (is_transposed) transpose(units);
+#pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) _mm512_store_si512(to + 32 * i, units[i]);
     }
   }

@@ -79,8 +79,6 @@ FloatBlockTarget target_of(PanelUnit /*unit*/, const FloatResult& result, const 
           .is_streamed = sizes.rows * sizes.columns > kMostCachedValues};
 }
 
-void prefetch_residual(const FloatBlockTarget&) {}  // has none
-
 // Of the values or lines of block `block`, of `size` in all.
 int64_t part_of_block(int64_t size, int64_t block) {
   return std::min(kBlockSide, size - block * kBlockSide);
@@ -318,7 +316,7 @@ class Product {
         const int64_t i = number / width, panel = from + number % width;
         const auto lines = lines_of(begin + i, steps.first, packed + i * steps.count * kStepValues);
         const auto* second = second_.packed + (panel * steps_ + steps.first) * kStepValues;
-        if (is_last) prefetch_residual(target(begin + i, panel));
+        if (is_last) ask_for(target(begin + i, panel));
         multiply_panels(
             scope, lines, {second, coming(panel, panels, i, count, steps)},
             {.depth = steps.count * kBlockSide, .lines = part_of_block(sizes_.rows, begin + i)},

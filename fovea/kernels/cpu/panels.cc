@@ -1,7 +1,9 @@
 #include "fovea/kernels/cpu/panels.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "fovea/core/error.h"
 #include "fovea/kernels/cpu/avx512_gelu.h"
@@ -30,11 +32,14 @@ FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
 // not packed the next ones are asked for; for packed ones, which are near, that costs more than it
 // brings.
 template <int kLines, bool kIsWhole, bool kIsPacked>
-FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second, int64_t depth,
-                                        bool adds, ComingBytes coming, float* block) {
+FOVEA_AVX512 inline void multiply_lines(const PanelLines& first, const uint16_t* second,
+                                        int64_t depth, bool adds, const ComingBytes& to_come,
+                                        float* block) {
   // Known to the compiler where lines are packed: those products took longer otherwise.
   const int64_t stride = kIsPacked ? kBlockSide : first.stride;
   const int64_t step = kIsPacked ? kStepValues : first.step;
+  const uint16_t* lines = first.data;
+  auto coming = to_come;
   const int64_t ahead = kIsPacked ? 0 : kLines;
   __m512 low[kLines], high[kLines];
 #pragma GCC unroll 12
@@ -42,10 +47,10 @@ FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second
     low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
     high[i] = adds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
   }
-  for (; depth > 0; depth -= kBlockSide, first.data += step, second += kStepValues) {
+  for (; depth > 0; depth -= kBlockSide, lines += step, second += kStepValues) {
     const int64_t values = std::min(depth, kBlockSide);
     for (int64_t i = ahead; i < 2 * ahead; ++i) {
-      prefetch_ahead<3>(first.data, i * stride);
+      prefetch_ahead<3>(lines, i * stride);
     }
     coming.bring<2>();
     for (int64_t pair = 0; pair < values; pair += 2) {
@@ -53,7 +58,7 @@ FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second
       const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
 #pragma GCC unroll 12
       for (int i = 0; i < kLines; ++i) {
-        const auto a = broadcast_pair(first.data + i * stride + pair);
+        const auto a = broadcast_pair(lines + i * stride + pair);
         low[i] = _mm512_dpbf16_ps(low[i], a, b0);
         if constexpr (kIsWhole) high[i] = _mm512_dpbf16_ps(high[i], a, b1);
       }
@@ -64,13 +69,6 @@ FOVEA_AVX512 inline void multiply_lines(PanelLines first, const uint16_t* second
     _mm512_store_ps(block + i * kBlockSide, low[i]);
     if constexpr (kIsWhole) _mm512_store_ps(block + i * kBlockSide + 16, high[i]);
   }
-}
-
-// values + residual, where the mask has a bit.
-FOVEA_AVX512 inline __m512i add_rounded(__m512i values, __mmask32 mask, const uint16_t* residual) {
-  const auto added = _mm512_maskz_loadu_epi16(mask, residual);
-  return round_to_bfloat16(_mm512_add_ps(widen_half(values, 0), widen_half(added, 0)),
-                           _mm512_add_ps(widen_half(values, 1), widen_half(added, 1)));
 }
 
 }  // namespace
@@ -97,19 +95,23 @@ auto* lines_function(const PanelLines& first, const PanelExtent& extent) {
   return is_packed ? multiply_lines<kLines, false, true> : multiply_lines<kLines, false, false>;
 }
 
+// Blocks of 12 lines and of 8: as few as there are, and of those that take as long the longer ones.
+// What a block is called with stays in memory, where it is read number by number: read as two at
+// once, right behind having been written one by one, it would have to wait for the caches.
 void multiply_panels_in_vectors(const PanelLines& first, const SecondPanel& second,
                                 const PanelExtent& extent, bool adds, float* block) {
-  constexpr int kMany = 12, kFew = kLinesAtOnce;
+  constexpr int kMany = kMostLinesAtOnce, kFew = kLinesAtOnce;
   const auto many = lines_function<kMany>(first, extent), few = lines_function<kFew>(first, extent);
-  const int64_t lines = (extent.lines + kFew - 1) / kFew * kFew;  // a block has room for them
   auto coming = second.coming;
-  for (int64_t line = 0; line < lines;) {
-    const auto left = lines - line;
-    const bool takes_many = left >= kMany + kFew || left == kMany;
-    (takes_many ? many : few)({first.data + line * first.stride, first.stride, first.step},
-                              second.data, extent.depth, adds, coming, block + line * kBlockSide);
+  auto some = first;
+  for (int64_t left = extent.lines; left > 0;) {
+    const bool takes_many = left > kMany + kFew - 1 || (left > kFew && left <= kMany);
+    const int64_t taken = takes_many ? kMany : kFew;
+    (takes_many ? many : few)(some, second.data, extent.depth, adds, coming, block);
     coming.pass(num_blocks(extent.depth));
-    line += takes_many ? kMany : kFew;
+    some.data += taken * some.stride;
+    block += taken * kBlockSide;
+    left -= taken;
   }
 }
 
@@ -135,26 +137,68 @@ FOVEA_AVX512 void sum_lines(const uint16_t* panel, int64_t steps, int64_t lines,
   }
 }
 
-FOVEA_AVX512 void store_block(const float* block, const BlockTarget& to) {
+namespace {
+
+// values + residual, where the mask has a bit.
+FOVEA_AVX512 inline __m512i add_rounded(__m512i values, __mmask32 mask, const uint16_t* residual) {
+  const auto added = _mm512_maskz_loadu_epi16(mask, residual);
+  return round_to_bfloat16(_mm512_add_ps(widen_half(values, 0), widen_half(added, 0)),
+                           _mm512_add_ps(widen_half(values, 1), widen_half(added, 1)));
+}
+
+// What a block's rows take, in whatever combination.
+constexpr unsigned kFactors = 1, kResidual = 2, kGelu = 4, kCombinations = 8;
+
+// Each combination is compiled for itself, and `target` copied to where no store can change it:
+// what is asked anew in each row takes twice as long as storing it.
+template <unsigned kWith>
+FOVEA_AVX512 void store_rows(const float* block, const BlockTarget& target) {
+  const auto to = target;
   const auto mask = first_values(to.columns);
   const bool is_streamed = to.is_streamed && to.columns >= kBlockSide &&
                            to.stride % kBlockSide == 0 &&
                            reinterpret_cast<uintptr_t>(to.data) % 64 == 0 &&
                            reinterpret_cast<uintptr_t>(to.gelu) % 64 == 0;
-  const auto* bias = to.bias;
-  const auto low_bias =
-      bias ? _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), bias) : _mm512_setzero_ps();
-  const auto high_bias = bias ? _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), bias + 16)
-                              : _mm512_setzero_ps();
-  for (int64_t i = 0; i < to.rows; ++i, block += kBlockSide) {
-    const auto factor = _mm512_set1_ps(to.row_factors ? to.row_factors[i] : 1.0f);
-    const auto low = _mm512_fmadd_ps(_mm512_load_ps(block), factor, low_bias);
-    const auto high = _mm512_fmadd_ps(_mm512_load_ps(block + 16), factor, high_bias);
-    auto rounded = round_to_bfloat16(low, high);
-    if (to.residual) rounded = add_rounded(rounded, mask, to.residual + i * to.residual_stride);
-    if (to.data != to.gelu) store(rounded, mask, is_streamed, to.data + i * to.stride);
-    if (to.gelu) store(gelu_of(rounded), mask, is_streamed, to.gelu + i * to.stride);
+  const bool is_data_stored = !(kWith & kGelu) || to.data != to.gelu;
+  auto low_bias = _mm512_setzero_ps(), high_bias = low_bias;
+  if (to.bias) {
+    low_bias = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), to.bias);
+    high_bias = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask >> 16), to.bias + 16);
   }
+  for (int64_t i = 0; i < to.rows; ++i, block += kBlockSide) {
+    auto low = _mm512_load_ps(block), high = _mm512_load_ps(block + 16);
+    if constexpr (kWith & kFactors) {
+      const auto factor = _mm512_set1_ps(to.row_factors[i]);
+      low = _mm512_fmadd_ps(low, factor, low_bias);
+      high = _mm512_fmadd_ps(high, factor, high_bias);
+    } else {
+      low = _mm512_add_ps(low, low_bias);
+      high = _mm512_add_ps(high, high_bias);
+    }
+    auto rounded = round_to_bfloat16(low, high);
+    if constexpr (kWith & kResidual) {
+      rounded = add_rounded(rounded, mask, to.residual + i * to.residual_stride);
+    }
+    if (is_data_stored) store(rounded, mask, is_streamed, to.data + i * to.stride);
+    if constexpr (kWith & kGelu) {
+      store(gelu_of(rounded), mask, is_streamed, to.gelu + i * to.stride);
+    }
+  }
+}
+
+template <unsigned... kWith>
+constexpr auto store_functions(std::integer_sequence<unsigned, kWith...>) {
+  return std::array{store_rows<kWith>...};
+}
+
+}  // namespace
+
+void store_block(const float* block, const BlockTarget& to) {
+  static constexpr auto kStores =
+      store_functions(std::make_integer_sequence<unsigned, kCombinations>());
+  const unsigned with =
+      (to.row_factors ? kFactors : 0) | (to.residual ? kResidual : 0) | (to.gelu ? kGelu : 0);
+  kStores[with](block, to);
 }
 
 FOVEA_AVX512 void store_block(const float* block, const FloatBlockTarget& to) {
@@ -163,6 +207,7 @@ FOVEA_AVX512 void store_block(const float* block, const FloatBlockTarget& to) {
   for (int64_t row = 0; row < kBlockSide; row += kTileRows) {
     for (int64_t column = 0; column < kBlockSide; column += kTileRows) {
       __m512i values[16];
+#pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         values[i] = _mm512_load_si512(block + (row + i) * kBlockSide + column);
       }
@@ -215,10 +260,24 @@ void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
 
 namespace fovea::kernels::cpu {
 
-void prefetch_residual(const BlockTarget& to) {
-  if (!to.residual) return;
+void ask_for(const BlockTarget& to) {
+  constexpr int kRead = 0, kWrite = 1;
+  const bool is_data_cached = !to.is_streamed && to.data != to.gelu;
+  const bool is_gelu_cached = !to.is_streamed && to.gelu != nullptr;
   for (int64_t i = 0; i < to.rows; ++i) {
-    __builtin_prefetch(to.residual + i * to.residual_stride, /*rw=*/0, /*locality=*/2);
+    if (to.residual) __builtin_prefetch(to.residual + i * to.residual_stride, kRead, 2);
+    if (is_data_cached) __builtin_prefetch(to.data + i * to.stride, kWrite);
+    if (is_gelu_cached) __builtin_prefetch(to.gelu + i * to.stride, kWrite);
+  }
+}
+
+void ask_for(const FloatBlockTarget& to) {
+  constexpr int kWrite = 1;
+  if (to.is_streamed) return;
+  for (int64_t i = 0; i < to.rows; ++i) {
+    for (int64_t column = 0; column < to.columns; column += kTileRows) {
+      __builtin_prefetch(to.data + i * to.stride + column, kWrite);
+    }
   }
 }
 

@@ -91,7 +91,8 @@ struct PanelLines {
   int64_t stride = kBlockSide;  // from line to line
   int64_t step = kStepValues;   // from step to step
 };
-inline constexpr int64_t kLinesAtOnce = 8;
+// Vectors multiply so many at once, or so many where there are more.
+inline constexpr int64_t kLinesAtOnce = 8, kMostLinesAtOnce = 12;
 inline int64_t rows_at_once(PanelUnit unit) {
   return unit == PanelUnit::kTiles ? kBlockSide : kLinesAtOnce;
 }
@@ -125,8 +126,6 @@ struct BlockTarget {
   uint16_t* gelu = nullptr;
 };
 void store_block(const float* block, const BlockTarget& to);
-// Asks for the block's residual, if there is one, before the product that it is added to.
-void prefetch_residual(const BlockTarget& to);
 
 // As float32, transposed if asked for; rows and columns are those of the target.
 struct FloatBlockTarget {
@@ -137,5 +136,10 @@ struct FloatBlockTarget {
   bool is_streamed = false;  // past the caches, where it lies so
 };
 void store_block(const float* block, const FloatBlockTarget& to);
+
+// Before a block's product: asks for what it will be written to and added to, which otherwise its
+// rows would wait for, one behind another.
+void ask_for(const BlockTarget& to);
+void ask_for(const FloatBlockTarget& to);
 
 }  // namespace fovea::kernels::cpu
