@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "fovea/kernels/cpu/coming_bytes.h"
 #include "fovea/kernels/cpu/norm_rows.h"
 
 namespace fovea::kernels::cpu {
@@ -35,7 +36,7 @@ struct RowsOfHead {
   // Asks for a row of the head whose rows lie beside this one's, as the next one's do. Nothing else
   // would, since a head's rows lie far apart; and row by row, as only so many can be asked for at
   // once.
-  void prefetch_next(int64_t row, int64_t K) const {
+  FOVEA_ASKS_FOR_MEMORY void prefetch_next(int64_t row, int64_t K) const {
     const auto* next = static_cast<const char*>(data) + (row * stride + K) * value_bytes();
     for (int64_t byte = 0; byte < K * value_bytes(); byte += 64) __builtin_prefetch(next + byte);
   }

@@ -19,6 +19,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "fovea/kernels/cpu/coming_bytes.h"
+
 // Of functions that are compiled for processors that have this, and must not be called on
 // others. The tests of avx512_kernels compile them once more, for any.
 #ifdef FOVEA_AVX512_EMULATION
@@ -113,7 +115,7 @@ inline bool goes_past_caches(const uint16_t* to, int64_t count) {
 // Asks for the line of memory `values` values behind `data`, which need not be there, to come into
 // the second-level cache, or the first-level one (3).
 template <int kLocality = 2>
-inline void prefetch_ahead(const uint16_t* data, int64_t values) {
+FOVEA_ASKS_FOR_MEMORY void prefetch_ahead(const uint16_t* data, int64_t values) {
   const auto address = reinterpret_cast<uintptr_t>(data) + sizeof(*data) * values;
   __builtin_prefetch(reinterpret_cast<const void*>(address), /*rw=*/0, kLocality);
 }

@@ -1,9 +1,15 @@
 // What a product multiplies next comes into the caches while a block is multiplied.
+//
+// Note [Asking for memory]
+// A function that does nothing but ask for memory has no effect in the eyes of gcc 12, which leaves
+// out the calls of it, without a word. So those that their own source calls are always inlined.
 #pragma once
 
 #include <cstdint>
 
 #include "fovea/kernels/cpu/product_sizes.h"
+
+#define FOVEA_ASKS_FOR_MEMORY __attribute__((always_inline)) inline
 
 namespace fovea::kernels::cpu {
 
@@ -19,7 +25,7 @@ struct ComingBytes {
   }
   // Brings those of one step. kCache: 3 for the first-level cache, 2 for the second.
   template <int kCache>
-  __attribute__((always_inline)) void bring() {
+  FOVEA_ASKS_FOR_MEMORY void bring() {
     constexpr int64_t kLine = 64;
     const auto* const end = at + at_a_time;
     for (const auto* line = at; line < end; line += kLine) {

@@ -184,7 +184,7 @@ class Int8Product {
   }
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
-  void prefetch(const Int8Results<T>& to, int64_t rows) const {
+  FOVEA_ASKS_FOR_MEMORY void prefetch(const Int8Results<T>& to, int64_t rows) const {
     constexpr int64_t kLine = 64 / sizeof(T);  // values
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < layout_.width; c += kLine) {

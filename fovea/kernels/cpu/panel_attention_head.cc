@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <numbers>
 
@@ -33,39 +34,72 @@ FOVEA_AVX512 inline LastBlock last_block(int64_t N) {
   return {static_cast<__mmask16>(bits), static_cast<__mmask16>(bits >> 16)};
 }
 
-// One row of scores to probabilities that are not divided by their sum yet, rounded -> that sum, of
-// powers of what the scores are less than their largest. scores: that row of [n, block], `N` of it
-// there; rounded: of [n, step], with zeros in the padding.
+// Scores of a few lines with all tokens: [n, lines, 32], a block behind another one.
+struct ScoreLines {
+  const float* data;
+  int64_t block;  // values of each
+  int64_t count;  // lines that are there
+  const float* row(int64_t line) const { return data + line * kBlockSide; }
+};
+
+// Of a row of scores, multiplied by the scale: the largest, and the sum over all of powers of how
+// much they are less than that.
 struct RowSum {
   float total, largest;
 };
-FOVEA_AVX512 inline RowSum exponentiate_row(const float* scores, int64_t N, float scale,
-                                            uint16_t* rounded) {
+
+FOVEA_AVX512_INLINE float largest_of_row(const float* row, int64_t block, int64_t N) {
   const auto last = last_block(N);
-  const int64_t blocks = num_blocks(N);
-  auto low = _mm512_set1_ps(-std::numeric_limits<float>::infinity()), high = low;
-  for (int64_t i = 0; i < blocks; ++i) {
-    const bool is_last = i + 1 == blocks;
-    const auto* block = scores + i * kBlockValues;
-    low = _mm512_mask_max_ps(low, is_last ? last.low : 0xFFFF, low, _mm512_load_ps(block));
-    high = _mm512_mask_max_ps(high, is_last ? last.high : 0xFFFF, high, _mm512_load_ps(block + 16));
+  const auto nothing = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+  const auto* tail = row + (num_blocks(N) - 1) * block;
+  auto low = _mm512_mask_mov_ps(nothing, last.low, _mm512_load_ps(tail));
+  auto high = _mm512_mask_mov_ps(nothing, last.high, _mm512_load_ps(tail + 16));
+  for (; row != tail; row += block) {
+    low = _mm512_max_ps(low, _mm512_load_ps(row));
+    high = _mm512_max_ps(high, _mm512_load_ps(row + 16));
   }
-  const float largest = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
-  const auto factor = _mm512_set1_ps(scale * kLog2OfE);
-  const auto offset = _mm512_set1_ps(largest * (scale * kLog2OfE));
-  auto low_sum = _mm512_setzero_ps(), high_sum = low_sum;
-  for (int64_t i = 0; i < blocks; ++i) {
-    const bool is_last = i + 1 == blocks;
-    const auto* block = scores + i * kBlockValues;
-    low = exp2(_mm512_fmsub_ps(_mm512_load_ps(block), factor, offset));
-    high = exp2(_mm512_fmsub_ps(_mm512_load_ps(block + 16), factor, offset));
-    low = _mm512_maskz_mov_ps(is_last ? last.low : 0xFFFF, low);
-    high = _mm512_maskz_mov_ps(is_last ? last.high : 0xFFFF, high);
-    low_sum = _mm512_add_ps(low_sum, low);
-    high_sum = _mm512_add_ps(high_sum, high);
-    store_rounded(low, high, rounded + i * kStepValues);
+  return _mm512_reduce_max_ps(_mm512_max_ps(low, high));
+}
+
+// Scores to probabilities that are not divided by their sum yet, rounded, and these sums. rounded:
+// lines of [n, step], with zeros in the padding. `N` columns of the scores are there. Sums of lanes
+// are for the end, as is what depends on one: lines then go on side by side in the processor.
+// before(line): called before each line.
+template <class Before>
+FOVEA_AVX512 void exponentiate(const ScoreLines& scores, int64_t N, float scale, uint16_t* rounded,
+                               RowSum* sums, const Before& before) {
+  const auto last = last_block(N);
+  const auto to_base_2 = scale * kLog2OfE;
+  const auto factor = _mm512_set1_ps(to_base_2);
+  __m512 lanes[kBlockSide];
+  for (int64_t line = 0; line < scores.count; ++line) {
+    sums[line].largest = largest_of_row(scores.row(line), scores.block, N);
   }
-  return {_mm512_reduce_add_ps(_mm512_add_ps(low_sum, high_sum)), largest};
+  for (int64_t line = 0; line < scores.count; ++line, rounded += kBlockSide) {
+    before(line);
+    const auto offset = _mm512_set1_ps(sums[line].largest * to_base_2);
+    const auto* row = scores.row(line);
+    const auto* tail = row + (num_blocks(N) - 1) * scores.block;
+    auto low_sum = _mm512_setzero_ps(), high_sum = low_sum;
+    auto* to = rounded;
+    const auto power = [&](const float* of) FOVEA_AVX512 {
+      return exp2(_mm512_fmsub_ps(_mm512_load_ps(of), factor, offset));
+    };
+    for (; row != tail; row += scores.block, to += kStepValues) {
+      const auto low = power(row), high = power(row + 16);
+      low_sum = _mm512_add_ps(low_sum, low);
+      high_sum = _mm512_add_ps(high_sum, high);
+      store_rounded(low, high, to);
+    }
+    const auto low = _mm512_maskz_mov_ps(last.low, power(tail));
+    const auto high = _mm512_maskz_mov_ps(last.high, power(tail + 16));
+    lanes[line] = _mm512_add_ps(_mm512_add_ps(low_sum, low), _mm512_add_ps(high_sum, high));
+    store_rounded(low, high, to);
+  }
+  for (int64_t line = 0; line < scores.count; ++line) {
+    sums[line].total = _mm512_reduce_add_ps(lanes[line]);
+    sums[line].largest *= scale;
+  }
 }
 
 // What a row of transposed scores, one key's, is differentiated with: by query, padded.
@@ -74,29 +108,36 @@ struct Queries {
   const float* row_sums;  // of P dP over keys
 };
 
-// Of one key: scores and dP, a row of [n, block] each -> P and dS = P (dP - row sums) scale,
-// rounded into a row of [n, step] each, of `N` queries, with zeros in the padding.
-FOVEA_AVX512 inline void differentiate_row(const float* scores, const float* dscores, int64_t N,
-                                           float scale, const Queries& queries, uint16_t* rounded,
-                                           uint16_t* drounded) {
+// Of keys, a line each: scores and dP -> P and dS = P (dP - row sums) scale, rounded into lines of
+// [n, step], of `N` queries, with zeros in the padding.
+template <class Before>
+FOVEA_AVX512 void differentiate(const ScoreLines& scores, const ScoreLines& dscores, int64_t N,
+                                float scale, const Queries& queries, uint16_t* rounded,
+                                uint16_t* drounded, const Before& before) {
   const auto last = last_block(N);
-  const int64_t blocks = num_blocks(N);
+  const int64_t whole = num_blocks(N) - 1;
   const auto factor = _mm512_set1_ps(scale * kLog2OfE), scales = _mm512_set1_ps(scale);
-  for (int64_t i = 0; i < blocks; ++i) {
-    const bool is_last = i + 1 == blocks;
-    __m512 p[2], ds[2];
-    for (int half = 0; half < 2; ++half) {
-      const int64_t at = i * kBlockValues + 16 * half, query = i * kBlockSide + 16 * half;
-      const __mmask16 mask = !is_last ? 0xFFFF : half == 0 ? last.low : last.high;
-      p[half] = _mm512_maskz_mov_ps(
-          mask, exp2(_mm512_fmsub_ps(_mm512_load_ps(scores + at), factor,
-                                     _mm512_load_ps(queries.log_sums + query))));
-      const auto rest =
-          _mm512_sub_ps(_mm512_load_ps(dscores + at), _mm512_load_ps(queries.row_sums + query));
-      ds[half] = _mm512_maskz_mul_ps(mask, _mm512_mul_ps(p[half], scales), rest);
-    }
-    store_rounded(p[0], p[1], rounded + i * kStepValues);
-    store_rounded(ds[0], ds[1], drounded + i * kStepValues);
+  for (int64_t line = 0; line < scores.count; ++line) {
+    before(line);
+    const auto *row = scores.row(line), *drow = dscores.row(line);
+    const auto differentiate_block = [&](int64_t i, LastBlock there) FOVEA_AVX512 {
+      __m512 p[2], ds[2];
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const int64_t at = i * scores.block + 16 * half, query = i * kBlockSide + 16 * half;
+        const auto mask = half == 0 ? there.low : there.high;
+        p[half] = _mm512_maskz_mov_ps(
+            mask, exp2(_mm512_fmsub_ps(_mm512_load_ps(row + at), factor,
+                                       _mm512_load_ps(queries.log_sums + query))));
+        const auto rest =
+            _mm512_sub_ps(_mm512_load_ps(drow + at), _mm512_load_ps(queries.row_sums + query));
+        ds[half] = _mm512_maskz_mul_ps(mask, _mm512_mul_ps(p[half], scales), rest);
+      }
+      store_rounded(p[0], p[1], rounded + line * kBlockSide + i * kStepValues);
+      store_rounded(ds[0], ds[1], drounded + line * kBlockSide + i * kStepValues);
+    };
+    for (int64_t i = 0; i < whole; ++i) differentiate_block(i, {0xFFFF, 0xFFFF});
+    differentiate_block(whole, last);
   }
 }
 
@@ -117,16 +158,19 @@ struct Head {
   PanelAttentionScratch& s;
   int64_t N, K;
   int64_t n = num_blocks(N), k = num_blocks(K);
+  // Lines of a panel that are worked on together: as many as are multiplied at once, so that their
+  // scores stay in the first-level cache.
+  int64_t together = scope.unit() == PanelUnit::kTiles ? kBlockSide : kMostLinesAtOnce;
 
   int64_t tokens(int64_t panel) const { return std::min(kBlockSide, N - panel * kBlockSide); }
 
   // Panel `panel` of tokens as lines of a first factor, where they lie or [k, step].
-  PanelLines lines_of(InRows from, int64_t panel) const {
+  PanelLines lines_of(InRows from, int64_t panel, int64_t which = 0) const {
     if (K % kBlockSide == 0 && from.stride % kStrideOfFewSets != 0 &&
         tokens(panel) % rows_at_once(scope.unit()) == 0) {
       return {from.data + panel * kBlockSide * from.stride, from.stride, kBlockSide};
     }
-    auto* to = s.lines.reserve(k * kStepValues);
+    auto* to = s.lines.reserve(2 * k * kStepValues) + which * k * kStepValues;
     pack_first({from.data, from.stride}, panel * kBlockSide, tokens(panel), 0, K, to);
     return {to};
   }
@@ -148,22 +192,29 @@ struct Head {
     }
     return to;
   }
-  // Tokens of panel `of` [k, step] against all [n, k, step] -> [n, block]. Of the padding a part
-  // may be left as it was; what follows reads no more than lines and pairs that have a token.
-  void multiply_columns(const PanelLines& lines, int64_t of, const uint16_t* columns,
-                        float* to) const {
+  // `count` of these lines, from `line` on, against all tokens [n, k, step] -> to: [n, together,
+  // 32]. Of the padding a part may be left as it was; what follows reads no more than lines and
+  // pairs that have a token.
+  ScoreLines multiply_columns(PanelLines lines, int64_t line, int64_t count,
+                              const uint16_t* columns, float* to) const {
+    const int64_t block = together * kBlockSide;
+    lines.data += line * lines.stride;
     for (int64_t panel = 0; panel < n; ++panel) {
       multiply_panels(scope, lines, {columns + panel * k * kStepValues},
-                      {.depth = K, .lines = tokens(of), .columns = tokens(panel)}, false,
-                      to + panel * kBlockValues);
+                      {.depth = K, .lines = count, .columns = tokens(panel)}, false,
+                      to + panel * block);
     }
+    return {to, block, count};
   }
-  // Asks for a row of the next head, which lies beside this one's. Nothing else would, since a
-  // head's rows lie far apart; and row by row, because only so many can be asked for at once.
-  void prefetch_next(InRows rows, int64_t token) const {
-    const auto* next = rows.data + token * rows.stride + K;
-    for (int64_t value = 0; value < K; value += 32) {
-      __builtin_prefetch(next + value, /*rw=*/0, /*locality=*/2);
+  // Asks for that row of the next head. Nothing else would, since a head's rows lie far apart; and
+  // row by row, because only so many can be asked for at once.
+  FOVEA_ASKS_FOR_MEMORY void prefetch_next(std::initializer_list<InRows> all, int64_t token) const {
+    for (const auto& rows : all) {
+      if (rows.next == 0) continue;
+      const auto* next = rows.data + rows.next + token * rows.stride;
+      for (int64_t value = 0; value < K; value += 32) {
+        __builtin_prefetch(next + value, /*rw=*/0, /*locality=*/2);
+      }
     }
   }
   // 32 lines with all tokens in depth [n, step] times [k, n, step], each line times its factor
@@ -219,18 +270,21 @@ void panel_attention_forward(const PanelScope& scope, PanelAttentionScratch& s, 
   const auto *keys = head.pack_columns(qkv.k, 0), *values = head.pack_rows(qkv.v, 0);
   auto* scores = s.scores.reserve(2 * n * kBlockValues);
   auto* rounded = s.rounded.reserve(2 * n * kStepValues);
+  RowSum sums[kBlockSide];
   float inverse_sums[kBlockSide];
   for (int64_t panel = begin; panel < end; ++panel) {
-    head.multiply_columns(head.lines_of(qkv.q, panel), panel, keys, scores);
-    for (int64_t row = 0; row < head.tokens(panel); ++row) {
-      for (const auto& rows : {qkv.q, qkv.k, qkv.v}) {
-        head.prefetch_next(rows, panel * kBlockSide + row);
-      }
-      const auto sum =
-          exponentiate_row(scores + row * kBlockSide, N, scale, rounded + row * kBlockSide);
-      inverse_sums[row] = 1.0f / sum.total;
-      if (log_sums == nullptr) continue;
-      log_sums[panel * kBlockSide + row] = sum.largest * scale + std::log(sum.total);
+    const auto queries = head.lines_of(qkv.q, panel);
+    const int64_t tokens = head.tokens(panel);
+    for (int64_t line = 0; line < tokens; line += head.together) {
+      const auto count = std::min(head.together, tokens - line);
+      exponentiate(head.multiply_columns(queries, line, count, keys, scores), N, scale,
+                   rounded + line * kBlockSide, sums + line, [&](int64_t i) {
+                     head.prefetch_next({qkv.q, qkv.k, qkv.v}, panel * kBlockSide + line + i);
+                   });
+    }
+    for (int64_t row = 0; row < tokens; ++row) inverse_sums[row] = 1.0f / sums[row].total;
+    for (int64_t row = 0; log_sums && row < tokens; ++row) {
+      log_sums[panel * kBlockSide + row] = sums[row].largest + std::log(sums[row].total);
     }
     head.multiply_rows(rounded, values, inverse_sums, panel, out);
   }
@@ -253,15 +307,18 @@ void panel_attention_backward(const PanelScope& scope, PanelAttentionScratch& s,
   auto* ds = p + n * kStepValues;
   auto* ds_of_queries = s.dscores.reserve(n * n * kStepValues);
   for (int64_t panel = 0; panel < n; ++panel) {
-    head.multiply_columns(head.lines_of(qkv.k, panel), panel, queries, scores);  // S^T = K Q^T
-    head.multiply_columns(head.lines_of(qkv.v, panel), panel, dout_columns,
-                          dscores);  // dP^T = V dO^T
-    for (int64_t row = 0; row < head.tokens(panel); ++row) {
-      for (const auto& rows : {qkv.q, qkv.k, qkv.v, out, dout}) {
-        head.prefetch_next(rows, panel * kBlockSide + row);
-      }
-      const int64_t at = row * kBlockSide;
-      differentiate_row(scores + at, dscores + at, N, scale, sums, p + at, ds + at);
+    const auto keys = head.lines_of(qkv.k, panel, 0), values = head.lines_of(qkv.v, panel, 1);
+    const int64_t tokens = head.tokens(panel);
+    for (int64_t line = 0; line < tokens; line += head.together) {
+      const auto count = std::min(head.together, tokens - line);
+      const auto s_lines =
+          head.multiply_columns(keys, line, count, queries, scores);  // S^T = K Q^T
+      const auto dp_lines =
+          head.multiply_columns(values, line, count, dout_columns, dscores);  // dP^T = V dO^T
+      const int64_t at = line * kBlockSide;
+      differentiate(s_lines, dp_lines, N, scale, sums, p + at, ds + at, [&](int64_t i) {
+        head.prefetch_next({qkv.q, qkv.k, qkv.v, out, dout}, panel * kBlockSide + line + i);
+      });
     }
     head.clear_padding(panel, p);
     head.clear_padding(panel, ds);

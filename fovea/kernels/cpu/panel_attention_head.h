@@ -13,6 +13,9 @@ namespace fovea::kernels::cpu {
 struct InRows {
   const uint16_t* data;
   int64_t stride;
+  // How many values further on lie those that the thread works on next, which it asks memory for
+  // meanwhile; 0: nothing.
+  int64_t next = 0;
 };
 struct OutRows {
   uint16_t* data;

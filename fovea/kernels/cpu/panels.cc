@@ -16,6 +16,8 @@ FOVEA_INTRINSICS_PUSH
 namespace fovea::kernels::cpu {
 namespace {
 
+constexpr int kFewLines = 6;  // of the last block, if there are no more: as of a ViT's 197
+
 FOVEA_AVX512 inline __m512bh load_bfloat16(const uint16_t* data) {
   return reinterpret_cast<__m512bh>(_mm512_load_si512(data));
 }
@@ -95,19 +97,30 @@ auto* lines_function(const PanelLines& first, const PanelExtent& extent) {
   return is_packed ? multiply_lines<kLines, false, true> : multiply_lines<kLines, false, false>;
 }
 
-// Blocks of 12 lines and of 8: as few as there are, and of those that take as long the longer ones.
+// How many of the `left` lines come next: as few as there are, and longer blocks where those take
+// no more in all.
+int64_t lines_of_next(int64_t left) {
+  if (left >= kMostLinesAtOnce + kLinesAtOnce) return kMostLinesAtOnce;
+  if (left > kMostLinesAtOnce) return kLinesAtOnce;
+  if (left > kLinesAtOnce) return kMostLinesAtOnce;
+  return left > kFewLines ? kLinesAtOnce : kFewLines;
+}
+
 // What a block is called with stays in memory, where it is read number by number: read as two at
 // once, right behind having been written one by one, it would have to wait for the caches.
 void multiply_panels_in_vectors(const PanelLines& first, const SecondPanel& second,
                                 const PanelExtent& extent, bool adds, float* block) {
-  constexpr int kMany = kMostLinesAtOnce, kFew = kLinesAtOnce;
-  const auto many = lines_function<kMany>(first, extent), few = lines_function<kFew>(first, extent);
+  const auto multiply_most = lines_function<kMostLinesAtOnce>(first, extent),
+             multiply_some = lines_function<kLinesAtOnce>(first, extent),
+             multiply_few = lines_function<kFewLines>(first, extent);
   auto coming = second.coming;
   auto some = first;
   for (int64_t left = extent.lines; left > 0;) {
-    const bool takes_many = left > kMany + kFew - 1 || (left > kFew && left <= kMany);
-    const int64_t taken = takes_many ? kMany : kFew;
-    (takes_many ? many : few)(some, second.data, extent.depth, adds, coming, block);
+    const auto taken = lines_of_next(left);
+    const auto multiply = taken == kMostLinesAtOnce ? multiply_most
+                          : taken == kLinesAtOnce   ? multiply_some
+                                                    : multiply_few;
+    multiply(some, second.data, extent.depth, adds, coming, block);
     coming.pass(num_blocks(extent.depth));
     some.data += taken * some.stride;
     block += taken * kBlockSide;
