@@ -81,6 +81,24 @@ inline __m512 to_floats(const __m512i& values) {
   return to;
 }
 
+template <int kControl>
+__m512 less_its_floor(const __m512& values) {
+  static_assert(kControl == 1, "no other rounding is emulated");
+  __m512 to{};
+  for (size_t i = 0; i < 16; ++i) {
+    const auto value = lane<float>(values, i);
+    set_lane(to, i, std::isinf(value) ? 0.0f : value - std::floor(value));
+  }
+  return to;
+}
+inline __m512 scaled(const __m512& values, const __m512& exponents) {
+  __m512 to{};
+  for (size_t i = 0; i < 16; ++i) {
+    set_lane(to, i, lane<float>(values, i) * std::exp2(std::floor(lane<float>(exponents, i))));
+  }
+  return to;
+}
+
 // By halves, as compilers do.
 template <class Combine>
 float reduce(__m512 values, const Combine& combine) {
@@ -164,6 +182,9 @@ inline void multiply_int8_tiles(int sums, int first, int second) {
 #define _mm512_cvtne2ps_pbh(high, low) fovea::emulation::round_both(high, low)
 #define _mm512_cvtps_epi32(v) fovea::emulation::to_integers(v)
 #define _mm512_cvtepi32_ps(v) fovea::emulation::to_floats(v)
+#define _mm512_reduce_ps(v, less_floor) fovea::emulation::less_its_floor<less_floor>(v)
+#undef _mm512_scalef_ps
+#define _mm512_scalef_ps(v, exponents) fovea::emulation::scaled(v, exponents)
 #define _mm512_reduce_add_ps(v) fovea::emulation::sum(v)
 #define _mm512_reduce_max_ps(v) fovea::emulation::largest(v)
 

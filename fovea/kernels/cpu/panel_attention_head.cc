@@ -199,11 +199,8 @@ struct Head {
                               const uint16_t* columns, float* to) const {
     const int64_t block = together * kBlockSide;
     lines.data += line * lines.stride;
-    for (int64_t panel = 0; panel < n; ++panel) {
-      multiply_panels(scope, lines, {columns + panel * k * kStepValues},
-                      {.depth = K, .lines = count, .columns = tokens(panel)}, false,
-                      to + panel * block);
-    }
+    multiply_by_panels(scope, lines, columns, {.depth = K, .lines = count, .columns = N}, to,
+                       block);
     return {to, block, count};
   }
   // Asks for that row of the next head. Nothing else would, since a head's rows lie far apart; and

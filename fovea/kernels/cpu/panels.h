@@ -41,7 +41,9 @@ enum class PanelUnit { kVectors, kTiles };
 PanelUnit best_panel_unit();
 
 // What follows needs has_panel_products(). Around products: the unit is ready for a thread, and
-// what was streamed is there when the scope ends.
+// what was streamed is there when the scope ends. Numbers below the least normal one are zero
+// inside, as products of bfloat16 have it anyway: softmax has many, each of which takes some
+// processors a hundred cycles.
 class PanelScope {
  public:
   explicit PanelScope(PanelUnit unit);
@@ -52,6 +54,7 @@ class PanelScope {
 
  private:
   PanelUnit unit_;
+  unsigned modes_ = 0;  // of the processor's arithmetic, before
 };
 
 // A factor where it lies, rows `stride` values apart. First: [rows, depth]; second: [depth,
@@ -108,6 +111,10 @@ struct SecondPanel {
 // Sums are the same bits wherever lines lie.
 void multiply_panels(const PanelScope& scope, const PanelLines& first, const SecondPanel& second,
                      const PanelExtent& extent, bool adds, float* block);
+// The same of packed panels that lie one behind another and have `extent.columns` columns together:
+// a block each, `block_values` values apart, with nothing in them before.
+void multiply_by_panels(const PanelScope& scope, const PanelLines& first, const uint16_t* second,
+                        const PanelExtent& extent, float* blocks, int64_t block_values);
 
 // Where a block goes as bfloat16: its first `rows` rows and `columns` columns, rows `stride` values
 // apart.

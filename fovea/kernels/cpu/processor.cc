@@ -19,7 +19,8 @@ bool has_avx2() { return __builtin_cpu_supports("x86-64-v3") != 0; }
 #endif
 
 bool has_avx512() {
-  return kUsesAvx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return kUsesAvx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
 }
 
 bool is_intel() { return __builtin_cpu_is("intel") != 0; }
