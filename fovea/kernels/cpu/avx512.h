@@ -42,7 +42,8 @@
 #endif
 
 // Of what loops do to each vector: a call would put all that they hold in registers into memory.
-#define FOVEA_AVX512_INLINE __attribute__((always_inline)) FOVEA_AVX512 inline
+#define FOVEA_AVX512_INLINED __attribute__((always_inline)) FOVEA_AVX512  // lambdas
+#define FOVEA_AVX512_INLINE FOVEA_AVX512_INLINED inline
 #define FOVEA_AVX2_INLINE __attribute__((always_inline)) FOVEA_AVX2 inline
 
 FOVEA_INTRINSICS_PUSH
