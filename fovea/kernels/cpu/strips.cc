@@ -136,46 +136,60 @@ struct StoreWithGelu {
   }
 };
 
-// What a block is written to, and what is added to it, comes while it is multiplied.
+// What a block is written to, and what is added to it, comes while it is multiplied: a row at a
+// time, since only so many lines can be asked for at once.
 template <int Vectors>
-HWY_INLINE void prefetch_block(const StripSums& sums) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(Tag()));
-  for (int64_t r = 0; r < kBlockRows; ++r) {
-    for (int64_t v = 0; v < Vectors; ++v) {
-      hwy::Prefetch(sums.to + r * sums.stride + v * lanes);
-      if (!sums.residual.data) continue;
-      hwy::Prefetch(sums.residual.data + r * sums.residual.stride + v * lanes);
-    }
-  }
-}
+struct ComingRows {
+  const float* at;  // null: nothing
+  int64_t stride;
+  int64_t left = kBlockRows;
 
-// The part of the next strip that comes while a block is multiplied, with each four steps.
+  HWY_INLINE void bring_one() {
+    if (!at || left == 0) return;
+    for (int64_t v = 0; v < Vectors; ++v) {
+      hwy::Prefetch(at + v * static_cast<int64_t>(hn::Lanes(Tag())));
+    }
+    at += stride;
+    --left;
+  }
+};
+
+// With each four steps of a block: a part of the next strip, and these.
+template <int Vectors>
 struct BringNext {
   ComingBytes coming;
-  HWY_INLINE void operator()() { coming.bring<2>(); }
+  ComingRows<Vectors> to, residual;
+  HWY_INLINE void operator()() {
+    coming.bring<2>();
+    to.bring_one();
+    residual.bring_one();
+  }
 };
 
 // Of whole blocks. In functions of their own: all in one, the compiler keeps some of the sums in
 // memory.
 template <int Vectors, class First, class Store>
 HWY_NOINLINE void multiply_and_store(First a, const float* strip, int64_t depth, RowsStart start,
-                                     Store store, ComingBytes coming) {
-  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, BringNext{coming});
+                                     Store store, const BringNext<Vectors>& next) {
+  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, next);
 }
 
 template <int Vectors, class First>
 HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums,
                                const ComingBytes& coming) {
-  prefetch_block<Vectors>(sums);
+  // Where sums go on their rows are there when they are written; those of the next block come.
+  const bool goes_on = sums.from.stride != 0;
+  const auto* rows = goes_on ? sums.from.data + kBlockRows * sums.from.stride : sums.to;
+  const BringNext<Vectors> next{
+      coming, {rows, sums.stride}, {sums.residual.data, sums.residual.stride}};
   const RowsStart start{sums.from.data, sums.from.stride};
   const Sums to{sums.to, sums.stride};
   if (sums.residual.data) {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual},
-                                coming);
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual}, next);
   } else if (sums.gelu) {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu}, coming);
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu}, next);
   } else {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to}, coming);
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to}, next);
   }
 }
 
