@@ -32,22 +32,22 @@ FOVEA_AVX512 inline __m512bh broadcast_pair(const uint16_t* data) {
 // Lines of a first factor against a panel of a second one, or its first half, in as many or twice
 // as many registers of sums: the more, the less a sum waits for the one before. Of lines that are
 // not packed the next ones are asked for; for packed ones, which are near, that costs more than it
-// brings.
-template <int kLines, bool kIsWhole, bool kIsPacked>
+// brings. So are sums of the next lines, where they go on: a line lies behind the one before.
+template <int kLines, bool kIsWhole, bool kIsPacked, bool kAdds>
 FOVEA_AVX512 inline void multiply_lines(const PanelLines& first, const uint16_t* second,
-                                        int64_t depth, bool adds, const ComingBytes& to_come,
-                                        float* block) {
+                                        int64_t depth, const ComingBytes& to_come, float* block) {
   // Known to the compiler where lines are packed: those products took longer otherwise.
   const int64_t stride = kIsPacked ? kBlockSide : first.stride;
   const int64_t step = kIsPacked ? kStepValues : first.step;
   const uint16_t* lines = first.data;
   auto coming = to_come;
   const int64_t ahead = kIsPacked ? 0 : kLines;
+  const float* coming_sums = block + kLines * kBlockSide;
   __m512 low[kLines], high[kLines];
 #pragma GCC unroll 12
   for (int i = 0; i < kLines; ++i) {
-    low[i] = adds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
-    high[i] = adds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
+    low[i] = kAdds ? _mm512_load_ps(block + i * kBlockSide) : _mm512_setzero_ps();
+    high[i] = kAdds && kIsWhole ? _mm512_load_ps(block + i * kBlockSide + 16) : _mm512_setzero_ps();
   }
   for (; depth > 0; depth -= kBlockSide, lines += step, second += kStepValues) {
     const int64_t values = std::min(depth, kBlockSide);
@@ -55,6 +55,11 @@ FOVEA_AVX512 inline void multiply_lines(const PanelLines& first, const uint16_t*
       prefetch_ahead<3>(lines, i * stride);
     }
     coming.bring<2>();
+    if constexpr (kAdds) {
+      __builtin_prefetch(coming_sums);
+      __builtin_prefetch(coming_sums + 16);
+      coming_sums += kBlockSide;
+    }
     for (int64_t pair = 0; pair < values; pair += 2) {
       const auto b0 = load_bfloat16(second + 16 * pair);
       const auto b1 = load_bfloat16(second + (kIsWhole ? kTileValues : 0) + 16 * pair);
@@ -91,19 +96,24 @@ PanelScope::~PanelScope() {
 
 namespace {
 
-template <int kLines>
+template <int kLines, bool kAdds>
 auto* lines_function(bool is_packed, bool is_whole) {
   if (is_whole) {
-    return is_packed ? multiply_lines<kLines, true, true> : multiply_lines<kLines, true, false>;
+    return is_packed ? multiply_lines<kLines, true, true, kAdds>
+                     : multiply_lines<kLines, true, false, kAdds>;
   }
-  return is_packed ? multiply_lines<kLines, false, true> : multiply_lines<kLines, false, false>;
+  return is_packed ? multiply_lines<kLines, false, true, kAdds>
+                   : multiply_lines<kLines, false, false, kAdds>;
 }
+template <bool kAdds>
 auto* lines_function(int64_t lines, const PanelLines& first, int64_t columns) {
   const bool is_packed = first.stride == kBlockSide && first.step == kStepValues;
   const bool is_whole = columns > kTileRows;
-  if (lines == kMostLinesAtOnce) return lines_function<kMostLinesAtOnce>(is_packed, is_whole);
-  return lines == kLinesAtOnce ? lines_function<kLinesAtOnce>(is_packed, is_whole)
-                               : lines_function<kFewLines>(is_packed, is_whole);
+  if (lines == kMostLinesAtOnce) {
+    return lines_function<kMostLinesAtOnce, kAdds>(is_packed, is_whole);
+  }
+  return lines == kLinesAtOnce ? lines_function<kLinesAtOnce, kAdds>(is_packed, is_whole)
+                               : lines_function<kFewLines, kAdds>(is_packed, is_whole);
 }
 
 // How many of the `left` lines come next: as few as there are, and longer blocks where those take
@@ -123,8 +133,9 @@ void multiply_panels_in_vectors(const PanelLines& first, const SecondPanel& seco
   auto some = first;
   for (int64_t left = extent.lines; left > 0;) {
     const auto lines = lines_of_next(left);
-    const auto multiply = lines_function(lines, first, extent.columns);
-    multiply(some, second.data, extent.depth, adds, coming, block);
+    const auto multiply = adds ? lines_function<true>(lines, first, extent.columns)
+                               : lines_function<false>(lines, first, extent.columns);
+    multiply(some, second.data, extent.depth, coming, block);
     coming.pass(num_blocks(extent.depth));
     some.data += lines * some.stride;
     block += lines * kBlockSide;
@@ -140,11 +151,12 @@ void multiply_by_panels_in_vectors(const PanelLines& first, const uint16_t* seco
   auto some = first;
   for (int64_t left = extent.lines; left > 0;) {
     const auto lines = lines_of_next(left);
-    const auto multiply = lines_function(lines, first, kBlockSide);
-    const auto multiply_last = lines_function(lines, first, extent.columns - last * kBlockSide);
+    const auto multiply = lines_function<false>(lines, first, kBlockSide);
+    const auto multiply_last =
+        lines_function<false>(lines, first, extent.columns - last * kBlockSide);
     for (int64_t panel = 0; panel <= last; ++panel) {
       (panel < last ? multiply : multiply_last)(some, second + panel * panel_values, extent.depth,
-                                                /*adds=*/false, {}, blocks + panel * block_values);
+                                                {}, blocks + panel * block_values);
     }
     some.data += lines * some.stride;
     blocks += lines * kBlockSide;
