@@ -136,60 +136,57 @@ struct StoreWithGelu {
   }
 };
 
-// What a block is written to, and what is added to it, comes while it is multiplied: a row at a
-// time, since only so many lines can be asked for at once.
 template <int Vectors>
-struct ComingRows {
-  const float* at;  // null: nothing
-  int64_t stride;
-  int64_t left = kBlockRows;
-
-  HWY_INLINE void bring_one() {
-    if (!at || left == 0) return;
-    for (int64_t v = 0; v < Vectors; ++v) {
-      hwy::Prefetch(at + v * static_cast<int64_t>(hn::Lanes(Tag())));
-    }
-    at += stride;
-    --left;
+HWY_INLINE void bring_row(const float* at) {
+  for (int64_t v = 0; v < Vectors; ++v) {
+    hwy::Prefetch(at + v * static_cast<int64_t>(hn::Lanes(Tag())));
   }
-};
+}
 
-// With each four steps of a block: a part of the next strip, and these.
-template <int Vectors>
+// The part of the next strip that comes while a block is multiplied, with each four steps.
 struct BringNext {
   ComingBytes coming;
-  ComingRows<Vectors> to, residual;
+  HWY_INLINE void operator()() { coming.bring<2>(); }
+};
+// And what is added to the block, a row at a time: asked for at once, together with what it is
+// written to, it would be more lines than can be on their way.
+template <int Vectors>
+struct BringResidual {
+  ComingBytes coming;
+  FloatRows residual;
+  int64_t left = kBlockRows;
   HWY_INLINE void operator()() {
     coming.bring<2>();
-    to.bring_one();
-    residual.bring_one();
+    if (left == 0) return;
+    --left;
+    bring_row<Vectors>(residual.data);
+    residual.data += residual.stride;
   }
 };
 
 // Of whole blocks. In functions of their own: all in one, the compiler keeps some of the sums in
 // memory.
-template <int Vectors, class First, class Store>
+template <int Vectors, class First, class Store, class Bring>
 HWY_NOINLINE void multiply_and_store(First a, const float* strip, int64_t depth, RowsStart start,
-                                     Store store, const BringNext<Vectors>& next) {
-  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, next);
+                                     Store store, Bring bring) {
+  multiply_block<kBlockRows, Vectors>(a, strip, depth, start, store, bring);
 }
 
 template <int Vectors, class First>
 HWY_INLINE void multiply_whole(First a, const float* strip, int64_t depth, const StripSums& sums,
                                const ComingBytes& coming) {
-  // Where sums go on their rows are there when they are written; those of the next block come.
-  const bool goes_on = sums.from.stride != 0;
-  const auto* rows = goes_on ? sums.from.data + kBlockRows * sums.from.stride : sums.to;
-  const BringNext<Vectors> next{
-      coming, {rows, sums.stride}, {sums.residual.data, sums.residual.stride}};
   const RowsStart start{sums.from.data, sums.from.stride};
   const Sums to{sums.to, sums.stride};
+  // What the block is written to comes while it is multiplied.
+  for (int64_t r = 0; r < kBlockRows; ++r) bring_row<Vectors>(to.data + r * to.stride);
   if (sums.residual.data) {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual}, next);
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithResidual{to, sums.residual},
+                                BringResidual<Vectors>{coming, sums.residual});
   } else if (sums.gelu) {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu}, next);
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreWithGelu{to, sums.gelu},
+                                BringNext{coming});
   } else {
-    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to}, next);
+    multiply_and_store<Vectors>(a, strip, depth, start, StoreSums{to}, BringNext{coming});
   }
 }
 
