@@ -32,10 +32,10 @@ struct QkvGradientRows {
 // Working memory of one thread. Panels, steps and blocks: see Note [Panels] in panels.h. n panels
 // of tokens, k panels of head_dim.
 struct PanelAttentionScratch {
-  AlignedBuffer<uint16_t> lines;    // [k, step]: 32 tokens as first factor
+  AlignedBuffer<uint16_t> lines;    // [2, k, step]: 32 tokens as first factor
   AlignedBuffer<uint16_t> columns;  // [2, n, k, step]: tokens side by side, as second factor
   AlignedBuffer<uint16_t> rows;     // [3, k, n, step]: tokens in depth, as second factor
-  AlignedBuffer<float> scores;      // [2, n, block]: of 32 tokens with all
+  AlignedBuffer<float> scores;      // [2, n, block]: of some of them with all
   AlignedBuffer<uint16_t> rounded;  // [2, n, step]
   AlignedBuffer<uint16_t> dscores;  // [n, n, step]: dS, queries as lines
   AlignedBuffer<float> out;         // [block]
