@@ -38,7 +38,7 @@ struct RowsOfHead {
   // once.
   FOVEA_ASKS_FOR_MEMORY void prefetch_next(int64_t row, int64_t K) const {
     const auto* next = static_cast<const char*>(data) + (row * stride + K) * value_bytes();
-    for (int64_t byte = 0; byte < K * value_bytes(); byte += 64) __builtin_prefetch(next + byte);
+    ask_for_row</*kToWrite=*/false>(next, K * value_bytes());
   }
   // Rows from `first` on where they lie, unless they are not floats.
   const float* floats(int64_t first) const {

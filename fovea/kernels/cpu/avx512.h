@@ -15,8 +15,6 @@
 
 #ifdef __x86_64__
 
-#include <array>
-#include <bit>
 #include <cstdint>
 
 #include "fovea/kernels/cpu/coming_bytes.h"

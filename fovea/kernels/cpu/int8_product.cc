@@ -185,12 +185,10 @@ class Int8Product {
 
   // What a block is written to, and what is added to it, comes while it is multiplied.
   FOVEA_ASKS_FOR_MEMORY void prefetch(const Int8Results<T>& to, int64_t rows) const {
-    constexpr int64_t kLine = 64 / sizeof(T);  // values
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < layout_.width; c += kLine) {
-        __builtin_prefetch(to.data + r * to.stride + c, /*rw=*/1);
-        if (to.residual) __builtin_prefetch(to.residual + r * to.residual_stride + c);
-      }
+      ask_for_row</*kToWrite=*/true>(to.data + r * to.stride, layout_.width);
+      if (!to.residual) continue;
+      ask_for_row</*kToWrite=*/false>(to.residual + r * to.residual_stride, layout_.width);
     }
   }
 

@@ -84,10 +84,8 @@ struct Head {
   // row by row, because only so many can be asked for at once.
   FOVEA_ASKS_FOR_MEMORY void prefetch_next(std::initializer_list<InRows> all, int64_t token) const {
     for (const auto& rows : all) {
-      if (rows.next == 0) continue;
-      const auto* next = rows.data + rows.next + token * rows.stride;
-      for (int64_t value = 0; value < K; value += 32) {
-        __builtin_prefetch(next + value, /*rw=*/0, /*locality=*/2);
+      if (rows.next != 0) {
+        ask_for_row</*kToWrite=*/false, 2>(rows.data + rows.next + token * rows.stride, K);
       }
     }
   }

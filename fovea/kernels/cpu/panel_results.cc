@@ -117,24 +117,18 @@ void store_block(const float*, const FloatBlockTarget&) { refuse_panels(); }
 namespace fovea::kernels::cpu {
 
 void ask_for(const BlockTarget& to) {
-  constexpr int kRead = 0, kWrite = 1;
   const bool is_data_cached = !to.is_streamed && to.data != to.gelu;
   const bool is_gelu_cached = !to.is_streamed && to.gelu != nullptr;
   for (int64_t i = 0; i < to.rows; ++i) {
-    if (to.residual) __builtin_prefetch(to.residual + i * to.residual_stride, kRead, 2);
-    if (is_data_cached) __builtin_prefetch(to.data + i * to.stride, kWrite);
-    if (is_gelu_cached) __builtin_prefetch(to.gelu + i * to.stride, kWrite);
+    if (to.residual) ask_for_row<false, 2>(to.residual + i * to.residual_stride, to.columns);
+    if (is_data_cached) ask_for_row<true>(to.data + i * to.stride, to.columns);
+    if (is_gelu_cached) ask_for_row<true>(to.gelu + i * to.stride, to.columns);
   }
 }
 
 void ask_for(const FloatBlockTarget& to) {
-  constexpr int kWrite = 1;
   if (to.is_streamed) return;
-  for (int64_t i = 0; i < to.rows; ++i) {
-    for (int64_t column = 0; column < to.columns; column += kTileRows) {
-      __builtin_prefetch(to.data + i * to.stride + column, kWrite);
-    }
-  }
+  for (int64_t i = 0; i < to.rows; ++i) ask_for_row<true>(to.data + i * to.stride, to.columns);
 }
 
 }  // namespace fovea::kernels::cpu

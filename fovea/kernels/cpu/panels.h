@@ -112,7 +112,7 @@ struct SecondPanel {
 void multiply_panels(const PanelScope& scope, const PanelLines& first, const SecondPanel& second,
                      const PanelExtent& extent, bool adds, float* block);
 // The same of packed panels that lie one behind another and have `extent.columns` columns together:
-// a block each, `block_values` values apart, with nothing in them before.
+// a block each, `block_values` values apart, whatever is in them before.
 void multiply_by_panels(const PanelScope& scope, const PanelLines& first, const uint16_t* second,
                         const PanelExtent& extent, float* blocks, int64_t block_values);
 
