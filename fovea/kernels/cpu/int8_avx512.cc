@@ -1,6 +1,7 @@
 #include "fovea/kernels/cpu/int8_avx512.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -78,6 +79,24 @@ struct CodeWriter {
   static constexpr __mmask32 kOdds = 0xAAAAAAAA;
 };
 
+// Codes wait for their row's range: of several rows one after another, and then their codes, the
+// processor works on the next row meanwhile.
+constexpr int64_t kRowsAtOnce = 8;
+
+FOVEA_AVX512 void write_codes_of(const uint16_t* x, int64_t depth, const Int8Row& row,
+                                 bool is_given, uint8_t* codes) {
+  if (std::isnan(row.scale)) {
+    std::memset(codes, 0, static_cast<size_t>(depth));
+    return;
+  }
+  const CodeWriter writer(row, is_given);
+  for (int64_t i = 0; i < depth; i += kCodes) {
+    const auto first = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
+    const auto second = _mm512_maskz_loadu_epi16(first_values(depth - i - kWidth), x + i + kWidth);
+    _mm512_storeu_si512(codes + i, writer.of(first, second));
+  }
+}
+
 // What 16 columns make of a row's sums. No multiplication is fused with an addition (see
 // CMakeLists.txt).
 struct SixteenColumns {
@@ -130,21 +149,19 @@ FOVEA_AVX512 void finish_columns(const Int8Sums& sums, const Int8Columns& column
 
 }  // namespace
 
-FOVEA_AVX512 Int8Row quantize_row_in_avx512(const uint16_t* x, int64_t depth, const Int8Row* given,
-                                            uint8_t* codes) {
-  const auto range = range_of_row(x, depth);
-  if (!range) {
-    std::memset(codes, 0, static_cast<size_t>(depth));
-    return kNoInt8Row;
+FOVEA_AVX512 void quantize_rows_in_avx512(const Int8Values<uint16_t>& x, const Int8Row* given,
+                                          const Int8Codes& codes) {
+  for (int64_t begin = 0; begin < x.count; begin += kRowsAtOnce) {
+    const int64_t end = std::min(begin + kRowsAtOnce, x.count);
+    for (int64_t r = begin; r < end; ++r) {
+      const auto range = range_of_row(x.data + r * x.stride, x.depth);
+      codes.rows[r] = !range ? kNoInt8Row : given ? *given : int8_row(*range);
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      write_codes_of(x.data + r * x.stride, x.depth, codes.rows[r], given != nullptr,
+                     codes.data + r * codes.stride);
+    }
   }
-  const auto row = given ? *given : int8_row(*range);
-  const CodeWriter writer(row, given != nullptr);
-  for (int64_t i = 0; i < depth; i += kCodes) {
-    const auto first = _mm512_maskz_loadu_epi16(first_values(depth - i), x + i);
-    const auto second = _mm512_maskz_loadu_epi16(first_values(depth - i - kWidth), x + i + kWidth);
-    _mm512_storeu_si512(codes + i, writer.of(first, second));
-  }
-  return row;
 }
 
 FOVEA_AVX512 void finish_rows_in_avx512(const Int8Sums& sums, const Int8Columns& columns,
@@ -162,7 +179,7 @@ FOVEA_INTRINSICS_POP
 
 namespace fovea::kernels::cpu {
 
-Int8Row quantize_row_in_avx512(const uint16_t*, int64_t, const Int8Row*, uint8_t*) {
+void quantize_rows_in_avx512(const Int8Values<uint16_t>&, const Int8Row*, const Int8Codes&) {
   fail("AVX-512 BF16 on a processor that has none");
 }
 void finish_rows_in_avx512(const Int8Sums&, const Int8Columns&, const Int8Results<uint16_t>&) {

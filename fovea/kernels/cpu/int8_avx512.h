@@ -8,9 +8,9 @@
 
 namespace fovea::kernels::cpu {
 
-// As quantize_row, with codes of one byte; room for a multiple of 64 of them.
-Int8Row quantize_row_in_avx512(const uint16_t* x, int64_t depth, const Int8Row* given,
-                               uint8_t* codes);
+// As quantize_rows, with codes of one byte.
+void quantize_rows_in_avx512(const Int8Values<uint16_t>& x, const Int8Row* given,
+                             const Int8Codes& codes);
 
 // As finish_rows, with GELU as that of bfloat16 (gelu.h).
 void finish_rows_in_avx512(const Int8Sums& sums, const Int8Columns& columns,

@@ -100,14 +100,14 @@ class Int8Product {
     const auto* given = weight_.rows ? &*weight_.rows : nullptr;
     constexpr int64_t kGrain = 8;
     for_ranges(rows, kGrain, [&](int64_t begin, int64_t end) {
+      const int64_t there = std::clamp<int64_t>(num_rows_ - begin, 0, end - begin);
+      quantize_rows({x_ + begin * stride_, stride_, there, weight_.depth}, given,
+                    {codes + begin * codes_stride_, codes_stride_, layout_.code_bytes(),
+                     rows_.data() + begin});
       for (int64_t r = begin; r < end; ++r) {
-        auto* row = codes + r * codes_stride_;
         const int64_t filled = r < num_rows_ ? bytes : 0;
-        if (r < num_rows_) {
-          rows_[static_cast<size_t>(r)] =
-              quantize_row(x_ + r * stride_, weight_.depth, given, layout_.code_bytes(), row);
-        }
-        std::memset(row + filled, 0, static_cast<size_t>(codes_stride_ - filled));
+        std::memset(codes + r * codes_stride_ + filled, 0,
+                    static_cast<size_t>(codes_stride_ - filled));
       }
     });
   }

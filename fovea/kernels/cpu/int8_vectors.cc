@@ -107,13 +107,20 @@ HWY_INLINE Int8Row quantized_row(const T* x, int64_t depth, const Int8Row* given
   return kNoInt8Row;
 }
 
-Int8Row quantized_float_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
-                            uint8_t* codes) {
-  return quantized_row(x, depth, given, code_bytes, codes);
+template <class T>
+HWY_INLINE void quantize_all(const Int8Values<T>& x, const Int8Row* given, const Int8Codes& codes) {
+  for (int64_t r = 0; r < x.count; ++r) {
+    codes.rows[r] = quantized_row(x.data + r * x.stride, x.depth, given, codes.code_bytes,
+                                  codes.data + r * codes.stride);
+  }
 }
-Int8Row quantized_bfloat16_row(const uint16_t* x, int64_t depth, const Int8Row* given,
-                               int64_t code_bytes, uint8_t* codes) {
-  return quantized_row(x, depth, given, code_bytes, codes);
+
+void quantize_float_rows(const Int8Values<float>& x, const Int8Row* given, const Int8Codes& codes) {
+  quantize_all(x, given, codes);
+}
+void quantize_bfloat16_rows(const Int8Values<uint16_t>& x, const Int8Row* given,
+                            const Int8Codes& codes) {
+  quantize_all(x, given, codes);
 }
 
 // sum + the two products of 16-bit numbers that each 32 bits of a and b hold.
@@ -239,8 +246,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace fovea::kernels::cpu {
 
-HWY_EXPORT(quantized_float_row);
-HWY_EXPORT(quantized_bfloat16_row);
+HWY_EXPORT(quantize_float_rows);
+HWY_EXPORT(quantize_bfloat16_rows);
 HWY_EXPORT(width_of_pairs);
 HWY_EXPORT(rows_of_pairs);
 HWY_EXPORT(multiply_pairs);
@@ -254,15 +261,12 @@ bool takes_avx512() { return kernel_paths().level(KernelOp::kLinear) >= KernelPa
 
 }  // namespace
 
-Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
-                     uint8_t* codes) {
-  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_float_row)(x, depth, given, code_bytes, codes);
+void quantize_rows(const Int8Values<float>& x, const Int8Row* given, const Int8Codes& codes) {
+  FOVEA_DISPATCH(KernelOp::kLinear, quantize_float_rows)(x, given, codes);
 }
-Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
-                     uint8_t* codes) {
-  if (code_bytes == 1 && takes_avx512()) return quantize_row_in_avx512(x, depth, given, codes);
-  return FOVEA_DISPATCH(KernelOp::kLinear, quantized_bfloat16_row)(x, depth, given, code_bytes,
-                                                                   codes);
+void quantize_rows(const Int8Values<uint16_t>& x, const Int8Row* given, const Int8Codes& codes) {
+  if (codes.code_bytes == 1 && takes_avx512()) return quantize_rows_in_avx512(x, given, codes);
+  FOVEA_DISPATCH(KernelOp::kLinear, quantize_bfloat16_rows)(x, given, codes);
 }
 
 int64_t pairs_width() { return FOVEA_DISPATCH(KernelOp::kLinear, width_of_pairs)(); }

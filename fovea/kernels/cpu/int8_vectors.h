@@ -15,12 +15,24 @@ inline constexpr Int8Row kNoInt8Row = {std::numeric_limits<float>::quiet_NaN(), 
 
 // Values of T are float32, or bfloat16 by its bits (uint16_t).
 
-// x: [depth] -> its codes, one or two bytes each, with room for a multiple of 64 bytes. given: what
-// they are to stand for; null: what its own range says.
-Int8Row quantize_row(const float* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
-                     uint8_t* codes);
-Int8Row quantize_row(const uint16_t* x, int64_t depth, const Int8Row* given, int64_t code_bytes,
-                     uint8_t* codes);
+// Of a first factor, [count, depth], rows `stride` values apart.
+template <class T>
+struct Int8Values {
+  const T* data;
+  int64_t stride;
+  int64_t count, depth;
+};
+// Their codes of one or two bytes, rows `stride` bytes apart, with room for a multiple of 64 in
+// each of them; and what they stand for, [count].
+struct Int8Codes {
+  uint8_t* data;
+  int64_t stride;
+  int64_t code_bytes;
+  Int8Row* rows;
+};
+// given: what the codes of all rows are to stand for; null: what each row's own range says.
+void quantize_rows(const Int8Values<float>& x, const Int8Row* given, const Int8Codes& codes);
+void quantize_rows(const Int8Values<uint16_t>& x, const Int8Row* given, const Int8Codes& codes);
 
 // Of Int8Form::kPairs: columns of a strip, rows of a block, and the block (int8_blocks.h).
 int64_t pairs_width();
