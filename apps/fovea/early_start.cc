@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "fovea/core/early_memory.h"
+#include "fovea/core/free_memory.h"
 
 namespace fovea::app {
 namespace {
@@ -49,10 +50,14 @@ bool is_malloc_told(char* const* environment) {
   return false;
 }
 
-// Rougher than free_memory_bytes(), which reads files by streams: there are none before main.
-size_t free_bytes() {
+// Twice the weights: as they are, and as products take them. Of the memory that nobody has and
+// that this process may have, a quarter at most.
+size_t region_for(size_t weights) {
   struct sysinfo info;
-  return sysinfo(&info) == 0 ? size_t{info.freeram} * info.mem_unit : 0;
+  if (weights == 0 || sysinfo(&info) != 0) return 0;
+  const auto free =
+      std::min(size_t{info.freeram} * info.mem_unit, static_cast<size_t>(free_memory_bytes()));
+  return 2 * std::min({weights, kMostWeights, free / 8});
 }
 
 }  // namespace
@@ -61,9 +66,8 @@ void start_early(int argc, char** argv, char** environment) {
   size_t weights = 0;
   const bool has_passes = argc > 1 && takes_passes(argv[1]);
   for (int i = 2; has_passes && i < argc; ++i) weights += weights_named(argv[i]);
-  // Twice: as they are, and as products take them.
-  fetch_early_memory({.heap = is_malloc_told(environment) ? 0 : kOperators,
-                      .region = 2 * std::min({weights, kMostWeights, free_bytes() / 8})});
+  fetch_early_memory(
+      {.heap = is_malloc_told(environment) ? 0 : kOperators, .region = region_for(weights)});
 }
 
 }  // namespace fovea::app

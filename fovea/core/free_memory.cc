@@ -1,14 +1,17 @@
 #include "fovea/core/free_memory.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <tuple>
 
 #include "fovea/core/error.h"
@@ -18,11 +21,40 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-std::optional<int64_t> number_in(const std::filesystem::path& path) {
-  std::ifstream file(path);
+// The text of a file of the system; empty: there is none. Not by a stream: there are none before
+// main, where this is asked, too.
+std::string text_of(const std::filesystem::path& path) {
+  std::string text;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
+  char part[4096];
+  for (ssize_t count = 0; (count = read(file, part, sizeof part)) > 0;) {
+    text.append(part, static_cast<size_t>(count));
+  }
+  close(file);
+  return text;
+}
+
+// What a text begins with, behind blanks.
+std::optional<int64_t> number_at_begin(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   int64_t number = 0;
-  if (file >> number) return number;
-  return {};
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
+  return end.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+std::optional<int64_t> number_in(const std::filesystem::path& path) {
+  return number_at_begin(text_of(path));
+}
+
+// Calls body(line) for each line of a text.
+template <class Body>
+void for_each_line(std::string_view text, const Body& body) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    body(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
 }
 
 int64_t size_of_address_space() {
@@ -33,22 +65,20 @@ int64_t size_of_address_space() {
 int64_t free_of_cgroups() {
   namespace fs = std::filesystem;
   int64_t least = kNoLimit;
-  const auto look = [&](const fs::path& root, const std::string& path) {
+  const auto look = [&](const fs::path& root, std::string_view path) {
     auto folder = root / fs::path(path).relative_path();
     for (;; folder = folder.parent_path()) {
       if (const auto free = detail::free_of_cgroup(folder)) least = std::min(least, *free);
       if (folder == root || !folder.string().starts_with(root.string())) break;
     }
   };
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "0::/a/b", "9:memory:/a/b"
+  const auto groups = text_of("/proc/self/cgroup");
+  for_each_line(groups, [&](std::string_view line) {  // "0::/a/b", "9:memory:/a/b"
     const auto second = line.find(':', line.find(':') + 1);
-    if (second == std::string::npos) continue;
+    if (second == line.npos) return;
     if (line.starts_with("0::")) look("/sys/fs/cgroup", line.substr(second + 1));
-    if (line.find(":memory:") != std::string::npos) {
-      look("/sys/fs/cgroup/memory", line.substr(second + 1));
-    }
-  }
+    if (line.find(":memory:") != line.npos) look("/sys/fs/cgroup/memory", line.substr(second + 1));
+  });
   return least;
 }
 
@@ -56,14 +86,12 @@ int64_t free_of_cgroups() {
 
 std::optional<int64_t> detail::number_behind(const std::filesystem::path& path,
                                              const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t number = 0;
-    if (words >> name && name == key && words >> number) return number;
-  }
-  return {};
+  std::optional<int64_t> number;
+  for_each_line(text_of(path), [&](std::string_view line) {
+    const auto end = std::min(line.find_first_of(" \t"), line.size());
+    if (!number && line.substr(0, end) == key) number = number_at_begin(line.substr(end));
+  });
+  return number;
 }
 
 std::optional<int64_t> detail::free_of_cgroup(const std::filesystem::path& folder) {

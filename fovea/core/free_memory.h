@@ -10,7 +10,7 @@ namespace fovea {
 
 // Bytes that this process can still take without the system having to end one: of the machine's
 // memory what is free or can be freed, within the limits of its cgroups and of its own address
-// space (ulimit -v).
+// space (ulimit -v). Can be asked before main.
 int64_t free_memory_bytes();
 
 namespace detail {
