@@ -44,6 +44,10 @@ struct AttentionHeads {
     return token * stride(parts) + which * H * K + (head % H) * K;
   }
   int64_t stride(int64_t parts) const { return parts * H * K; }
+  // How many values behind that one the head begins that a thread takes next; 0: it is the last.
+  int64_t to_next(int64_t head, int64_t which, int64_t parts) const {
+    return head + 1 == count() ? 0 : first(head + 1, which, parts) - first(head, which, parts);
+  }
   // Where a head begins in a tensor with one value for each head of each query.
   int64_t first_of_sums(int64_t head) const {
     return first_query(head) * H + (head % H) * queries(head);

@@ -24,9 +24,7 @@ struct PanelHeads : AttentionHeads {
     return {data + first(head, which, parts), stride(parts)};
   }
   cpu::InRows in(const uint16_t* data, int64_t head, int64_t which, int64_t parts) const {
-    const auto here = first(head, which, parts);
-    const bool is_last = head + 1 == count();
-    return {data + here, stride(parts), is_last ? 0 : first(head + 1, which, parts) - here};
+    return {data + first(head, which, parts), stride(parts), to_next(head, which, parts)};
   }
   cpu::QkvRows qkv(const uint16_t* data, int64_t head) const {
     return {in(data, head, 0, 3), in(data, head, 1, 3), in(data, head, 2, 3)};

@@ -32,7 +32,7 @@ struct FloatHeads : AttentionHeads {
                              int64_t parts) const {
     using Byte = std::conditional_t<std::is_const_v<Data>, const char, char>;
     auto* data = static_cast<Byte*>(all.data) + first(head, which, parts) * all.value_bytes();
-    return {data, all.stride, all.is_bfloat16};
+    return {data, all.stride, all.is_bfloat16, to_next(head, which, parts)};
   }
   template <class Data>
   cpu::QkvOfHead<cpu::RowsOfHead<Data>> qkv(const cpu::RowsOfHead<Data>& all, int64_t head) const {

@@ -15,6 +15,9 @@ struct RowsOfHead {
   Data* data;
   int64_t stride;
   bool is_bfloat16 = false;  // patterns of 16 bits, else floats
+  // How many values further on lie those that the thread works on next, which it asks memory for
+  // meanwhile; 0: nothing.
+  int64_t next = 0;
 
   int64_t value_bytes() const { return is_bfloat16 ? 2 : 4; }
 
@@ -33,12 +36,12 @@ struct RowsOfHead {
       std::fill(line + K, line + to_stride, 0.0f);
     }
   }
-  // Asks for a row of the head whose rows lie beside this one's, as the next one's do. Nothing else
-  // would, since a head's rows lie far apart; and row by row, as only so many can be asked for at
-  // once.
+  // Asks for that row of the next head. Nothing else would, since a head's rows lie far apart; and
+  // row by row, as only so many can be asked for at once.
   FOVEA_ASKS_FOR_MEMORY void prefetch_next(int64_t row, int64_t K) const {
-    const auto* next = static_cast<const char*>(data) + (row * stride + K) * value_bytes();
-    ask_for_row</*kToWrite=*/false>(next, K * value_bytes());
+    if (next == 0) return;
+    const auto* of_next = static_cast<const char*>(data) + (next + row * stride) * value_bytes();
+    ask_for_row</*kToWrite=*/false>(of_next, K * value_bytes());
   }
   // Rows from `first` on where they lie, unless they are not floats.
   const float* floats(int64_t first) const {
