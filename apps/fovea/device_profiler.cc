@@ -17,12 +17,12 @@
 #include "fovea/elastic/profile/pass_meter.h"
 #include "fovea/elastic/profile/recipe_profile.h"
 #include "fovea/kernels/device.h"
+#include "fovea/kernels/device_memory.h"
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/train/bench/machine.h"
 #include "fovea/train/evaluate/recipe_data.h"
 #include "fovea/train/recipe/model_identity.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step/pass_size.h"
 
 namespace fovea::app {
 namespace {
@@ -116,7 +116,7 @@ std::vector<elastic::ComputationPoint> computation_of(
     } catch (const std::exception& error) {  // others may have taken memory since the trial
       if (!kernels::is_out_of_memory(error)) throw;
     }
-    train::release_kept_memory(device);
+    kernels::release_kept_memory(device);
     return std::vector<elastic::PassTimes>();
   };
   return elastic::measure_batches({.kind = options.search,

@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "fovea/core/error.h"
 #include "fovea/inference/ready_input.h"
@@ -70,6 +71,29 @@ at::Tensor pass_over_rows(std::span<const OpenInput> inputs, const train::Infere
   return pass(inference, inference.on_device(batch)).to(at::kCPU, at::kFloat);
 }
 
+// In as many passes as memory wants.
+void fill_in_passes(const std::shared_ptr<const data::Dataset>& samples,
+                    std::span<const int64_t> indices, const train::Inference& inference,
+                    const Pass& pass, std::span<Outcome<at::Tensor>> outcomes) {
+  inference.passes->run(std::ssize(indices), [&](size_t first, size_t count) {
+    pass_once(samples, indices.subspan(first, count), inference, pass,
+              outcomes.subspan(first, count));
+  });
+}
+
+// The same of inputs of one run.
+void fill_in_passes(std::span<const OpenInput> inputs, const train::Inference& inference,
+                    const Pass& pass, std::span<Outcome<at::Tensor>> outcomes) {
+  inference.passes->run(std::ssize(inputs), [&](size_t first, size_t count) {
+    const auto together = inputs.subspan(first, count);
+    const auto rows = is_ready_row(inputs.front()) ? pass_over_rows(together, inference, pass)
+                                                   : pass_over_tensors(together, inference, pass);
+    for (size_t row = 0; row < count; ++row) {
+      outcomes[first + row].value = rows[static_cast<int64_t>(row)];
+    }
+  });
+}
+
 // How many inputs from `first` on can be computed together.
 size_t run_length(const std::vector<OpenInput>& inputs, size_t first) {
   const auto& one = inputs[first];
@@ -133,11 +157,7 @@ std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dat
                                            std::span<const int64_t> indices,
                                            const train::Inference& inference, const Pass& pass) {
   std::vector<Outcome<at::Tensor>> outcomes(indices.size());
-  for (size_t first = 0; first < indices.size(); first += kPassSize) {
-    const auto count = std::min<size_t>(kPassSize, indices.size() - first);
-    pass_once(samples, indices.subspan(first, count), inference, pass,
-              std::span(outcomes).subspan(first, count));
-  }
+  fill_in_passes(samples, indices, inference, pass, outcomes);
   return outcomes;
 }
 
@@ -155,12 +175,9 @@ std::vector<Outcome<at::Tensor>> in_batches(const std::vector<OpenInput>& inputs
     if (inputs[first].samples && !is_ready_row(inputs[first])) {
       std::vector<int64_t> indices;
       for (size_t i = first; i < first + count; ++i) indices.push_back(inputs[i].index);
-      pass_once(inputs[first].samples, indices, inference, pass, own);
+      fill_in_passes(inputs[first].samples, indices, inference, pass, own);
     } else {
-      const auto together = std::span(inputs).subspan(first, count);
-      const auto rows = is_ready_row(inputs[first]) ? pass_over_rows(together, inference, pass)
-                                                    : pass_over_tensors(together, inference, pass);
-      for (size_t row = 0; row < count; ++row) own[row].value = rows[static_cast<int64_t>(row)];
+      fill_in_passes(std::span(inputs).subspan(first, count), inference, pass, own);
     }
     first += count;
   }

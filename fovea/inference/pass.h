@@ -31,10 +31,11 @@ train::SlidingWindowConfig sliding_window_of(const train::Inference& inference);
 using Pass =
     std::function<at::Tensor(const train::Inference& inference, const train::TensorBatch& batch)>;
 
-constexpr int64_t kPassSize = 32;  // inputs of one pass, at most
+using train::kPassSize;
 
-// Samples of `indices` in passes of at most kPassSize: a row [...] float32 on the CPU for each.
-// Those that cannot be read with the others (they have another size) are tried alone.
+// Samples of `indices` in passes of at most kPassSize, or as many as there is memory for: a row
+// [...] float32 on the CPU for each. Those that cannot be read with the others (they have another
+// size) are tried alone.
 std::vector<Outcome<at::Tensor>> in_passes(const std::shared_ptr<const data::Dataset>& samples,
                                            std::span<const int64_t> indices,
                                            const train::Inference& inference, const Pass& pass);

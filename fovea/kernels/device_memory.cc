@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "fovea/core/memory.h"
+#include "fovea/kernels/cpu_allocator.h"
 
 namespace fovea::kernels {
 namespace {
@@ -48,6 +49,14 @@ int64_t peak_memory_bytes(c10::Device device) {
 void reset_peak_memory(c10::Device device) {
   if (device.is_cpu()) return fovea::reset_peak_memory();
   if (auto* allocator = allocator_of(device)) allocator->resetPeakStats(device.index());
+}
+
+void release_kept_memory(c10::Device device) {
+  if (device.is_cpu()) {
+    release_kept_cpu_memory();
+  } else {
+    at::getDeviceAllocator(device.type())->emptyCache();
+  }
 }
 
 }  // namespace fovea::kernels

@@ -18,4 +18,7 @@ int64_t memory_for_us(c10::Device gpu);
 int64_t peak_memory_bytes(c10::Device device);
 void reset_peak_memory(c10::Device device);
 
+// What the allocator of this device keeps for later goes back.
+void release_kept_memory(c10::Device device);
+
 }  // namespace fovea::kernels

@@ -19,6 +19,7 @@
 #include "fovea/data/datasets/registry.h"
 #include "fovea/data/datasets/scans.h"
 #include "fovea/data/image/png.h"
+#include "fovea/inference/pass.h"
 #include "fovea/inference/ready_input.h"
 #include "fovea/kernels/elementwise/bfloat16.h"
 #include "tests/support/close.h"
@@ -28,6 +29,7 @@
 namespace fovea::inference {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -200,6 +202,33 @@ TEST_F(PredictorTest, FilesBytesAndTensorsSayTheSame) {
   const auto best_two = best(of_files[0].get().scores, 2);
   ASSERT_EQ(best_two.size(), 2U);
   EXPECT_GE(best_two[0].score, best_two[1].score);
+}
+
+// As of a GPU that is too small for 32 of them.
+TEST_F(PredictorTest, WhereMemoryRunsOutPassesAreSmaller) {
+  std::vector<Input> inputs;
+  for (int i = 0; i < 5; ++i) {
+    inputs.push_back(encoded(write_image(fmt::format("{}.png", i), static_cast<uint8_t>(40 * i))));
+  }
+  const auto& inference = predictor_.loaded();
+  std::vector<int64_t> sizes;
+  const auto scores = [&](int64_t most) {
+    const auto narrow = [&, most](const train::Inference& own, const train::TensorBatch& batch) {
+      sizes.push_back(batch.images.size(0));
+      if (sizes.back() > most) throw std::bad_alloc();
+      return scores_of(own, batch);
+    };
+    return in_batches(open_inputs(inputs, inference), inference, narrow);
+  };
+  const at::NoGradGuard no_grad;
+  auto whole = scores(5);
+  ::testing::internal::CaptureStderr();
+  auto parts = scores(2);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("2 at a time"));
+  EXPECT_THAT(sizes, ElementsAre(5, 5, 2, 2, 1));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_TRUE(is_same(parts[i].get(), whole[i].get())) << i;
+  }
 }
 
 // What a server decodes beside a pass has the same bits in it.

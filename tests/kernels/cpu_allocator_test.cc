@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <vector>
+
+#include "fovea/kernels/cpu/aligned_buffer.h"
 
 namespace fovea {
 namespace {
@@ -70,6 +73,15 @@ TEST_F(CpuAllocatorTest, OfKeptBlocksTheOldestGoesBackFirst) {
 TEST_F(CpuAllocatorTest, TooLargeABlockIsOutOfMemory) {
   EXPECT_THROW(bytes(int64_t{1} << 50), c10::OutOfMemoryError);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which end the process
+TEST(AlignedBufferTest, OneThatIsTooLargeIsOutOfMemoryAndTheOldOneStays) {
+  kernels::cpu::AlignedBuffer<float> buffer;
+  auto* data = buffer.reserve(4);
+  EXPECT_THROW(buffer.reserve(int64_t{1} << 48), std::bad_alloc);
+  EXPECT_EQ(buffer.data(), data);
+}
+#endif
 
 TEST_F(CpuAllocatorTest, EmptyTensorsNeedNoBlock) { EXPECT_EQ(bytes(0).numel(), 0); }
 

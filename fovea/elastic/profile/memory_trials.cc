@@ -16,7 +16,6 @@
 #include "fovea/plan/rehearsal.h"
 #include "fovea/train/bench/bench_workload.h"
 #include "fovea/train/session.h"
-#include "fovea/train/step/pass_size.h"
 
 namespace fovea::elastic {
 namespace {
@@ -76,7 +75,7 @@ void run_memory_trials(const train::TrainConfig& config, const std::vector<int64
     const auto trial = try_batch(one_pass_config(config, batch), device, batch, base_bytes);
     report(trial);
     if (!trial.fits) return;
-    train::release_kept_memory(device);
+    kernels::release_kept_memory(device);
   }
 }
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "fovea/core/early_memory.h"
-#include "fovea/core/error.h"
 
 namespace fovea::kernels::cpu {
 
@@ -14,14 +14,14 @@ namespace fovea::kernels::cpu {
 template <class T>
 class AlignedBuffer {
  public:
-  // Room for `count` of them; what they are is not said.
+  // Room for `count` of them; what they are is not said. Throws std::bad_alloc.
   T* reserve(int64_t count) {
     if (count <= count_) return data();
     constexpr size_t kLine = 64;
     const auto bytes = (static_cast<size_t>(count) * sizeof(T) + kLine - 1) / kLine * kLine;
     void* memory = take_early_memory(bytes);
     if (!memory) memory = std::aligned_alloc(kLine, bytes);
-    FOVEA_CHECK(memory != nullptr, "no memory for {} bytes of working space", bytes);
+    if (!memory) throw std::bad_alloc();
     memory_ = {static_cast<T*>(memory), Free{bytes}};
     count_ = count;
     return data();

@@ -248,6 +248,7 @@ Inference load_inference(const std::string& target, const InferenceOptions& opti
   inference.model->eval();
   inference.copies = copies_of(inference);
   inference.recorded = std::make_shared<nn::RecordedForward>(*inference.model);
+  inference.passes = std::make_shared<kernels::FittingParts>(kPassSize, device);
   if (int8) {
     const auto* ranges = int8_ranges ? &*int8_ranges : nullptr;
     use_int8(*inference.model, *inference.copies, *int8, ranges);

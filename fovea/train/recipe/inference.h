@@ -13,6 +13,7 @@
 #include "fovea/data/loader_setup.h"
 #include "fovea/data/tiles/tiled.h"
 #include "fovea/data/transforms/any_transform.h"
+#include "fovea/kernels/fitting_parts.h"
 #include "fovea/kernels/linear/weight_copies.h"
 #include "fovea/models/model.h"
 #include "fovea/nn/recorded_forward.h"
@@ -43,6 +44,9 @@ struct InferenceOptions {
   std::string int8_rest = {};
 };
 
+// Inputs of one pass, at most.
+constexpr int64_t kPassSize = 32;
+
 // A batch with the buffers that its tensors look at.
 struct PreparedBatch {
   data::Batch buffers;
@@ -61,6 +65,8 @@ struct Inference {
   models::ModelPtr model;                         // in evaluation mode, on compute.device
   std::shared_ptr<kernels::WeightCopies> copies;  // of its weights, so that no pass casts them
   std::shared_ptr<nn::RecordedForward> recorded;  // passes of it over images
+  // Of what is asked about together; how many are in a pass changes no bit.
+  std::shared_ptr<kernels::FittingParts> passes;
   // What is done to a sample, as the model was trained; `transforms` is the same, made for the
   // samples that the model takes.
   std::vector<data::AnyTransformConfig> transform_list;

@@ -1,7 +1,5 @@
 #include "fovea/train/step/pass_size.h"
 
-#include <c10/core/CachingDeviceAllocator.h>
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -9,7 +7,6 @@
 #include "fovea/core/files.h"
 #include "fovea/core/json.h"
 #include "fovea/files/atomic_file.h"
-#include "fovea/kernels/cpu_allocator.h"
 
 namespace fovea::train {
 namespace {
@@ -71,14 +68,6 @@ int64_t kept_pass_size(const std::string& path) {
 
 void keep_pass_size(const std::string& path, int64_t size) {
   write_file_atomic(path, json_text(nlohmann::json{{kSizeKey, size}}) + "\n");
-}
-
-void release_kept_memory(c10::Device device) {
-  if (device.is_cpu()) {
-    kernels::release_kept_cpu_memory();
-  } else {
-    at::getDeviceAllocator(device.type())->emptyCache();
-  }
 }
 
 }  // namespace fovea::train

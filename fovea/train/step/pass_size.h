@@ -83,7 +83,4 @@ class PassTrial {
 int64_t kept_pass_size(const std::string& path);
 void keep_pass_size(const std::string& path, int64_t size);
 
-// What the allocator of this device keeps for later goes back.
-void release_kept_memory(c10::Device device);
-
 }  // namespace fovea::train

@@ -10,6 +10,7 @@
 
 #include "fovea/core/error.h"
 #include "fovea/core/trace.h"
+#include "fovea/kernels/device_memory.h"
 #include "fovea/kernels/out_of_memory.h"
 #include "fovea/nn/forward_context.h"
 #include "fovea/train/step/concurrent_passes.h"
@@ -106,7 +107,7 @@ class Passes {
         if (!is_known || !options_.concurrent->take_fewer(workers)) throw;
       }
       parts_.optimizer.zero_grad();
-      release_kept_memory(options_.compute.device);
+      kernels::release_kept_memory(options_.compute.device);
     }
   }
 
@@ -286,7 +287,7 @@ StepSums run_smaller_passes(const StepParts& parts, const StepInput& batch, int6
     // Here nothing of the passes is alive any more.
     const auto most = must_agree ? trial.say_too_large() : size;
     passes.halve(most, fault, can_retry);
-    release_kept_memory(options.compute.device);
+    kernels::release_kept_memory(options.compute.device);
   }
 }
 
