@@ -21,6 +21,10 @@
 namespace fovea::app {
 namespace {
 
+constexpr std::string_view kTakeLess =
+    "lower trainer.micro_batch_size or data.prefetch, for an evaluation data.global_batch_size, "
+    "for fovea serve --max-batch-size, or raise the limit of this shell (ulimit -v)";
+
 // The first line of libtorch's message: below it stands a C++ stack that helps no user.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -29,8 +33,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 Failure failure_of_torch(const c10::Error& error) {
   const auto what = first_line(error.what_without_backtrace());
   if (kernels::is_out_of_memory(error)) {
-    return {what + "; lower trainer.micro_batch_size, or --max-batch-size of fovea serve",
-            ExitCode::kOutOfMemory};
+    return {fmt::format("{}; {}", what, kTakeLess), ExitCode::kOutOfMemory};
   }
   if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) {
     return {fmt::format("the device failed: {}; look at nvidia-smi or rocm-smi and the system's "
@@ -87,17 +90,13 @@ std::optional<Failure> failure_of_library(const std::exception& error) {
   _exit(static_cast<int>(code));
 }
 
-constexpr std::string_view kOutOfMemory =
-    "out of memory; lower trainer.micro_batch_size or data.prefetch, or raise the limit of this "
-    "shell (ulimit -v)";
-
 // An exception that nobody catches: in a thread of a library, in a destructor, or while another
 // one is told.
 [[noreturn]] void end_uncaught() {
   try {
     if (const auto error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
-    end_now(kOutOfMemory, "", ExitCode::kOutOfMemory);
+    end_now("out of memory; ", kTakeLess, ExitCode::kOutOfMemory);
   } catch (const std::exception& error) {
     end_now("not caught (a fault of this program: please report it): ", error.what(),
             ExitCode::kUsage);
@@ -132,11 +131,10 @@ Failure failure_of(const std::exception& error) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->exit_code()};
   if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return failure_of_torch(*torch);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {std::string(kOutOfMemory), ExitCode::kOutOfMemory};
+    return {fmt::format("out of memory; {}", kTakeLess), ExitCode::kOutOfMemory};
   }
   if (kernels::is_of_onednn(error)) {
-    return {fmt::format("{}: oneDNN says so where memory runs out; lower trainer.micro_batch_size",
-                        error.what()),
+    return {fmt::format("{}: oneDNN says so where memory runs out; {}", error.what(), kTakeLess),
             ExitCode::kOutOfMemory};
   }
   if (auto failure = failure_of_library(error)) return *std::move(failure);
