@@ -99,6 +99,11 @@ StepStand stand_of(const train::StepProgress& progress, const train::StepParts& 
   return stand;
 }
 
+StepStand stand_of(const train::TrainingRun& run) {
+  const auto& place = run.place;
+  return place.state ? stand_of(*place.steps, place.state->step_parts(), run.step) : StepStand();
+}
+
 std::string to_text(const StepStand& stand) {
   nlohmann::json text = {{"done", stand.done}, {"has_sums", stand.has_sums}};
   if (stand.numbers) text["numbers"] = to_json(*stand.numbers);

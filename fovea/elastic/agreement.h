@@ -9,6 +9,7 @@
 #include "fovea/parallel/world.h"
 #include "fovea/train/state/mesh_state.h"
 #include "fovea/train/step/step.h"
+#include "fovea/train/training_run.h"
 
 namespace fovea::elastic {
 
@@ -24,6 +25,8 @@ struct StepStand {
 // progress: of the steps on `parts`. state_step: steps done when they began.
 StepStand stand_of(const train::StepProgress& progress, const train::StepParts& parts,
                    int64_t state_step);
+// Of a run of members, whose generation may have broken off before its first step.
+StepStand stand_of(const train::TrainingRun& run);
 
 // Numbers come back in every bit. Throws DataError: it is no stand.
 std::string to_text(const StepStand& stand);

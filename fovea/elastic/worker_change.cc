@@ -90,12 +90,6 @@ std::unique_ptr<parallel::World> Worker::make_world(
           .number = number, .silence = kSilence, .interrupt = interrupt, .listeners = listeners});
 }
 
-StepStand Worker::own_stand() const {
-  const auto& place = run_.place;
-  if (!place.state) return {};
-  return stand_of(*place.steps, place.state->step_parts(), place.first_step);
-}
-
 // Brings this worker to the step that all have done, or gives its state up.
 void Worker::settle_step(const StepAgreement& agreement, StepChoice own, const Plan& plan) {
   if (!run_.place.state) return;
@@ -244,7 +238,7 @@ bool Worker::enter(const Plan& plan) {
   });
   // What is left of the members before ends for all of them, where it has not yet.
   const bool had_state = run_.place.state != nullptr;
-  const auto stand = own_stand();
+  const auto stand = stand_of(run_);
   if (is_broken_ && run_.place.state) run_.state().leave_ranks();
   next.meeting = make_world(plan, 2 * plan.generation, true, next.interrupt);
   const auto agreement = agree_on_step(*next.meeting, stand);

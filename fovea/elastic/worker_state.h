@@ -132,7 +132,6 @@ class Worker {
       const Plan& plan, int64_t number, bool with_leaving,
       const std::shared_ptr<parallel::Interrupt>& interrupt);
   int64_t own_rank(const Plan& plan);
-  StepStand own_stand() const;
   void settle_step(const StepAgreement& agreement, StepChoice own, const Plan& plan);
   CommittedState committed(parallel::World& meeting);
   void lay_out(Members& next, const StepAgreement& agreement, Change& change);

@@ -262,7 +262,6 @@ void TrainingRun::begin() {
   log->describe(facts());
   log->start(step);
   training.loader->seek(position);
-  place.first_step = step;
 }
 
 track::Facts TrainingRun::facts() const {

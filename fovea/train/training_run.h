@@ -79,7 +79,6 @@ struct TrainingRun {
     std::unique_ptr<MeshState> state;
     std::unique_ptr<StepProgress> steps;  // where they change: of the steps there
     std::unique_ptr<Stepper> stepper;
-    int64_t first_step = 0;  // steps done when it was entered
   };
 
   // A place on this mesh, with step-0 values, in place of the one before; world outlives it.

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "fovea/core/error.h"
+#include "fovea/parallel/mesh.h"
 #include "tests/elastic/state_check.h"
 #include "tests/parallel/sharded_run.h"
 #include "tests/train/model_cases.h"
+#include "tests/train/tiny_run.h"
 
 namespace fovea::elastic {
 namespace {
@@ -130,6 +134,43 @@ TEST(AgreementTest, AStepThatWasBrokenOffIsFinishedBitForBit) {
     }
     testing::expect_same_state(broken.save(), whole.save());
   }
+}
+
+// A worker of a run by itself.
+class OneWorker {
+ public:
+  explicit OneWorker(const train::TrainConfig& config)
+      : run_(config, ProgressLine::Mode::kSilent, {}, {}) {
+    run_.hooks.change_is_due = [](int64_t) { return false; };
+  }
+  void enter() {
+    run_.enter(world_, std::make_unique<parallel::DeviceMesh>(world_, parallel::MeshShape{}));
+  }
+  train::TrainingRun& run() { return run_; }
+  StepStand stand() const { return stand_of(run_); }
+
+ private:
+  parallel::World world_;
+  train::TrainingRun run_;
+};
+
+// A member that is lost while the others begin breaks off a generation without a step.
+TEST(StandOfRunTest, OneThatWasGivenItsStateAndHasNotBegunIsAtItsStep) {
+  const data::testing::TempDir folder;
+  OneWorker giver(train::testing::tiny_config(folder));
+  EXPECT_EQ(giver.stand().done, -1);
+  giver.enter();
+  giver.run().resume();
+  giver.run().begin();
+  EXPECT_EQ(giver.stand().done, 0);
+  giver.run().go();
+  EXPECT_EQ(giver.stand().done, 12);
+  OneWorker other(train::testing::tiny_config(folder, "other"));
+  other.enter();
+  auto state = giver.run().checkpoint(train::HaveAlike::kEach);
+  state.scalars = nlohmann::json::parse(state.scalars.dump());  // as others get them
+  other.run().take(state);
+  EXPECT_EQ(other.stand().done, 12);
 }
 
 }  // namespace
