@@ -6,15 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 
 #include "fovea/core/error.h"
+#include "fovea/core/parse_number.h"
+#include "fovea/core/text.h"
 
 namespace fovea {
 namespace {
@@ -35,26 +35,8 @@ std::string text_of(const std::filesystem::path& path) {
   return text;
 }
 
-// What a text begins with, behind blanks.
-std::optional<int64_t> number_at_begin(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  int64_t number = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-  return end.ec == std::errc() ? std::optional(number) : std::nullopt;
-}
-
 std::optional<int64_t> number_in(const std::filesystem::path& path) {
-  return number_at_begin(text_of(path));
-}
-
-// Calls body(line) for each line of a text.
-template <class Body>
-void for_each_line(std::string_view text, const Body& body) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    body(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  return parse_number<int64_t>(trimmed(text_of(path)));
 }
 
 int64_t size_of_address_space() {
@@ -73,12 +55,13 @@ int64_t free_of_cgroups() {
     }
   };
   const auto groups = text_of("/proc/self/cgroup");
-  for_each_line(groups, [&](std::string_view line) {  // "0::/a/b", "9:memory:/a/b"
+  for (std::string_view rest = groups; !rest.empty();) {
+    const auto line = take_line(rest);  // "0::/a/b", "9:memory:/a/b"
     const auto second = line.find(':', line.find(':') + 1);
-    if (second == line.npos) return;
+    if (second == line.npos) continue;
     if (line.starts_with("0::")) look("/sys/fs/cgroup", line.substr(second + 1));
     if (line.find(":memory:") != line.npos) look("/sys/fs/cgroup/memory", line.substr(second + 1));
-  });
+  }
   return least;
 }
 
@@ -86,12 +69,13 @@ int64_t free_of_cgroups() {
 
 std::optional<int64_t> detail::number_behind(const std::filesystem::path& path,
                                              const std::string& key) {
-  std::optional<int64_t> number;
-  for_each_line(text_of(path), [&](std::string_view line) {
-    const auto end = std::min(line.find_first_of(" \t"), line.size());
-    if (!number && line.substr(0, end) == key) number = number_at_begin(line.substr(end));
-  });
-  return number;
+  const auto text = text_of(path);
+  for (std::string_view rest = text; !rest.empty();) {
+    auto line = take_line(rest);
+    if (take_word(line) != key) continue;
+    if (const auto number = parse_number<int64_t>(take_word(line))) return number;
+  }
+  return {};
 }
 
 std::optional<int64_t> detail::free_of_cgroup(const std::filesystem::path& folder) {
