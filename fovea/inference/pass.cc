@@ -104,7 +104,7 @@ size_t run_length(const std::vector<OpenInput>& inputs, size_t first) {
     if (other.samples != one.samples) return false;
     return one.samples != nullptr || other.tensor.sizes() == one.tensor.sizes();
   };
-  while (end < inputs.size() && end - first < kPassSize && is_like(inputs[end])) ++end;
+  while (end < inputs.size() && is_like(inputs[end])) ++end;
   return end - first;
 }
 

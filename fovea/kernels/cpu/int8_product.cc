@@ -96,20 +96,20 @@ class Int8Product {
     const int64_t rows = rounded_up(num_rows_, layout_.rows);
     codes_ = at::empty({rows * codes_stride_}, at::kByte);
     auto* codes = codes_.mutable_data_ptr<uint8_t>();
-    const int64_t bytes = weight_.depth * layout_.code_bytes();
+    const int64_t filled = weight_.depth * layout_.code_bytes();
     const auto* given = weight_.rows ? &*weight_.rows : nullptr;
     constexpr int64_t kGrain = 8;
-    for_ranges(rows, kGrain, [&](int64_t begin, int64_t end) {
-      const int64_t there = std::clamp<int64_t>(num_rows_ - begin, 0, end - begin);
-      quantize_rows({x_ + begin * stride_, stride_, there, weight_.depth}, given,
+    for_ranges(num_rows_, kGrain, [&](int64_t begin, int64_t end) {
+      quantize_rows({x_ + begin * stride_, stride_, end - begin, weight_.depth}, given,
                     {codes + begin * codes_stride_, codes_stride_, layout_.code_bytes(),
                      rows_.data() + begin});
       for (int64_t r = begin; r < end; ++r) {
-        const int64_t filled = r < num_rows_ ? bytes : 0;
         std::memset(codes + r * codes_stride_ + filled, 0,
                     static_cast<size_t>(codes_stride_ - filled));
       }
     });
+    std::memset(codes + num_rows_ * codes_stride_, 0,
+                static_cast<size_t>((rows - num_rows_) * codes_stride_));
   }
 
   // Groups of a strip, which stay in the first-level cache while a part's rows come by.
